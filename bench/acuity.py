@@ -194,7 +194,7 @@ def whole_run(options: dict[str, str]) -> str:
     from snellen.engine.run_folder import RunFolder, RunSpec
     from snellen.models.base import ModelOptions
     from snellen.runs.perform import perform
-    from snellen.runs.summary_details import details
+    from snellen.runs.score_rows import details
 
     with keyed_server(LATENCY_S, options) as url, tempfile.TemporaryDirectory() as place:
         settings = ModelOptions(base_url=url, concurrency=IN_FLIGHT)

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from observer_server import THRESHOLDS, ObserverServer, ObserverSettings
 from snellen.benchmarks.acuity import ACUITY
-from snellen.benchmarks.acuity.scorers import strict
+from snellen.benchmarks.acuity.metrics import strict
 from snellen.benchmarks.acuity.steering import grow
 from snellen.benchmarks.base import Data, ScoredAnswer
 from snellen.engine.retry import Backoff
@@ -43,8 +43,8 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
 from snellen.runs.perform import perform
 from snellen.runs.run import Run
+from snellen.runs.score_rows import details
 from snellen.runs.scoring import Summary, summarize
-from snellen.runs.summary_details import details
 from snellen.types import Record, Response
 
 Way = Callable[[ObserverSettings, int, dict[str, str]], Summary]

@@ -33,7 +33,7 @@ from PIL import Image as pillow
 from PIL import ImageDraw
 
 from snellen.features.extract.preprocess import Transform, normalise_into, read_pixels
-from snellen.features.ranking.blas import single_threaded
+from snellen.features.ranking.similarity import single_threaded
 from snellen.sources import FileBlob
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.scoring.statistics import compare, interval, of_sums, prediction_powered
-from snellen.scoring.statistics.agreement import cohen_kappa, krippendorff_alpha
+from snellen.scoring.statistics.agreement import cohen_kappa, error_consistency, krippendorff_alpha
 from snellen.scoring.statistics.averages import mean_of_independent
-from snellen.scoring.statistics.correlation import correlations
+from snellen.scoring.statistics.bootstrap import correlations
 from snellen.scoring.statistics.distributions import fair_coin_p
-from snellen.scoring.statistics.error_consistency import error_consistency
 from snellen.scoring.statistics.intervals import interval_or_reason, wilson
 from snellen.scoring.statistics.paired import sign_flip_p, smallest_by_flips, smallest_detectable
 from snellen.scoring.statistics.roc import roc_area

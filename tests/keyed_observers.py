@@ -17,8 +17,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import Model, ModelOptions
 from snellen.runs.perform import perform
 from snellen.runs.run import Run
-from snellen.scoring.psychometrics.curve import seen
-from snellen.scoring.psychometrics.same_different import EQUAL_PAIR
+from snellen.scoring.psychometrics.curve import EQUAL_PAIR, seen
 from snellen.types import MediaSettings, Prompt, Response, Sample, Usage, Video
 
 

@@ -18,7 +18,7 @@ from servers.scripted import Say, ScriptedServer
 from snellen import evaluate, redaction
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import PreflightError, UsageError
-from snellen.models.agents import openclaw, opencode, own_config, relaxed_json
+from snellen.models.agents import openclaw, opencode, own_program
 from snellen.models.agents.install import find
 from snellen.models.agents.workdir import AgentModelSettings
 from snellen.models.base import ModelOptions
@@ -83,28 +83,28 @@ def written(name: str, content: Any) -> Path:
     ],
 )  # fmt: skip
 def test_configurations_with_comments_and_bare_keys_are_read(text, value):
-    assert relaxed_json.decode(text) == value
+    assert own_program.decode(text) == value
 
 
 @pytest.mark.parametrize("text", ["{a: }", "{", '{"a": "unclosed}', "{a: b}", "[" * 100_000, ""])
 def test_what_is_no_configuration_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"."):
-        relaxed_json.decode(text)
+        own_program.decode(text)
 
 
 def test_model_endpoint_and_key_are_taken_from_either_agents_file(monkeypatch):
-    code = own_config.read("opencode", written("opencode.json", opencode_config()))
+    code = own_program.read("opencode", written("opencode.json", opencode_config()))
     assert (code.model, code.base_urls["vllm-local"]) == ("vllm-local/org/Model-8B", "http://127.0.0.1:8010/v1")
     assert code.key_of("vllm-local") == (KEY, "") and code.key_of("nowhere") == ("", "")
-    claw = own_config.read("openclaw", written("openclaw.json", OPENCLAW))
+    claw = own_program.read("openclaw", written("openclaw.json", OPENCLAW))
     assert (claw.model, claw.base_urls["vllm-local"]) == ("vllm-local/org/Model-8B", "http://127.0.0.1:8010/v1")
     assert claw.key_of("vllm-local") == ("", "VLLM_KEY")
     for secret in (KEY, OTHER, "the-token-of-whatsapp-1"):
         assert secret not in redaction.redact(f"before {secret} after")
     other_key = opencode_config()
     other_key["provider"]["vllm-local"]["options"]["apiKey"] = "sk-another-key-of-the-file-1"
-    assert own_config.read("opencode", written("b.json", other_key)).digest == code.digest
-    assert own_config.read("opencode", written("c.json", opencode_config(theme="x"))).digest != code.digest
+    assert own_program.read("opencode", written("b.json", other_key)).digest == code.digest
+    assert own_program.read("opencode", written("c.json", opencode_config(theme="x"))).digest != code.digest
 
 
 def settings(config: dict[str, Any], **generation: Any) -> AgentModelSettings:
@@ -132,7 +132,7 @@ def test_the_copy_keeps_the_users_settings_and_not_the_keys_or_other_providers()
         "models": {"mode": "merge", "providers": {"vllm-local": {"baseUrl": "http://gate/v1", "apiKey": "${K}", "models": [{"id": "org/Model-8B", "maxTokens": 2}]}}},
         "agents": {"defaults": {"workspace": "/sample/state/workspace", "model": {"primary": "vllm-local/org/Model-8B"}}},
     }  # fmt: skip
-    made = openclaw.with_own(claw, settings(relaxed_json.decode(OPENCLAW)))
+    made = openclaw.with_own(claw, settings(own_program.decode(OPENCLAW)))
     defaults = made["agents"]["defaults"]
     assert defaults["imageMaxDimensionPx"] == 2400 and defaults["workspace"] == "/sample/state/workspace"
     assert made["tools"] == {"web": {"search": {"enabled": False}}} and "channels" not in made

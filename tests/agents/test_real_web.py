@@ -13,7 +13,7 @@ import pytest
 from agents.test_real_agents import KEY, play
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
 from servers.scripted import Call, Repeat, Say, ScriptedServer
-from snellen.models.agents import openclaw, sandbox, web_gateway
+from snellen.models.agents import gateway, openclaw, sandbox
 from snellen.models.tools.web import WebBackend
 
 pytestmark = [
@@ -65,7 +65,7 @@ def test_an_agent_searches_the_web_and_reads_a_page_from_a_sandbox_without_a_net
         web._searxng = settings.searxng
         return web
 
-    monkeypatch.setattr(web_gateway, "open_web", stub)
+    monkeypatch.setattr(gateway, "open_web", stub)
     page, secret = f"http://{ALLOWED}:{port}/page", f"http://127.0.0.1:{port}/secret"
     direct = f"wget -qO- {secret} || curl -s {secret} || echo no-way-out"
     if agent == "openclaw":

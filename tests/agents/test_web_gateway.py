@@ -19,16 +19,16 @@ from aiohttp import web
 from agents.conftest import picture
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
 from snellen.models.agents import process, sandbox, tool_setup
+from snellen.models.agents.gateway import WebGateway
 from snellen.models.agents.install import Installation
 from snellen.models.agents.process import AgentCommand, TranscriptState
 from snellen.models.agents.tool_setup import ToolSetup
-from snellen.models.agents.web_gateway import WebGateway
 from snellen.models.agents.workdir import AgentModelSettings, WorkdirFactory
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.settings import ToolLimits, ToolSettings
-from snellen.models.tools.web_relay import GetPage, RelayedBackend, ReverseImage, Search
+from snellen.models.tools.web import GetPage, RelayedBackend, ReverseImage, Search
 from snellen.types import Generation
 
 T = TypeVar("T")

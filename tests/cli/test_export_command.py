@@ -15,7 +15,7 @@ from engine.stubs import ARITHMETIC, Calculator
 from snellen import Run, evaluate
 from snellen.benchmarks import registry
 from snellen.errors import BadRequestError, DataError, RefusalError
-from snellen.formats.export import Exported, Writer, write_lines
+from snellen.formats.writers import Exported, Writer, write_lines
 from snellen.runs.export import export, file_name
 from snellen.types import Record, Sample
 

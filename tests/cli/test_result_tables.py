@@ -18,8 +18,7 @@ from latex_page import set_page
 from snellen import evaluate, load_run
 from snellen.benchmarks import registry
 from snellen.runs.tables.collect import result_table
-from snellen.runs.tables.render import TABLE_FORMATS
-from snellen.runs.tables.write import write_table
+from snellen.runs.tables.render import TABLE_FORMATS, write_table
 from snellen.scoring.metrics import share
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import mean

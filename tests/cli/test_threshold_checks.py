@@ -223,8 +223,8 @@ def test_text_that_xml_cannot_hold_and_keys_are_not_in_the_junit_file(
     snellen: Snellen, monkeypatch: pytest.MonkeyPatch
 ):
     from snellen import redaction
-    from snellen.reports.junit import junit_xml
-    from snellen.runs.check_cases import CheckCase, CheckSuite
+    from snellen.reports.ci_pages import junit_xml
+    from snellen.runs.threshold_check import CheckCase, CheckSuite
 
     key = "sk-proj-abcdefghijklmnop0123456789ABCDEFGH"
     redaction.register(key)

@@ -24,7 +24,7 @@ from snellen.engine.batches.log import read_log
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, RunError
-from snellen.models.api.batches.answers import LARGEST_LINE, LineSplitter
+from snellen.models.api.batches.replies import LARGEST_LINE, LineSplitter
 from snellen.models.api.batches.service import BatchStatus, best_match
 from snellen.runs.batches import list_batches
 from snellen.runs.perform import perform

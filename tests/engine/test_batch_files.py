@@ -28,9 +28,8 @@ from snellen.errors import BatchError, DataError, RunError, UsageError
 from snellen.models.api.batches import files
 from snellen.models.api.model import OFFLINE_URL
 from snellen.models.base import ModelOptions
-from snellen.runs import batch_files
-from snellen.runs.batch_files import ReadResults, WrittenRequests
-from snellen.runs.batches import cancel_batches, drop_batch, list_batches
+from snellen.runs import batches
+from snellen.runs.batches import ReadResults, WrittenRequests, cancel_batches, drop_batch, list_batches
 from snellen.runs.perform import perform
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Prompt, Record, Sample, Text
@@ -67,11 +66,11 @@ def spec(n: int = N, **options: Any) -> RunSpec:
 
 
 def write(folder: Path, name: str = "requests.jsonl", n: int = N, **options: Any) -> WrittenRequests:
-    return batch_files.write_requests(spec(n), RunFolder(folder / "run"), folder / name, trust=True, **options)
+    return batches.write_requests(spec(n), RunFolder(folder / "run"), folder / name, trust=True, **options)
 
 
 def read(folder: Path, *names: str, ended: bool = False) -> ReadResults:
-    return batch_files.read_results(folder / "run", [folder / name for name in names], ended=ended, trust=True)
+    return batches.read_results(folder / "run", [folder / name for name in names], ended=ended, trust=True)
 
 
 def requests(path: Path) -> list[dict[str, Any]]:
@@ -339,7 +338,7 @@ def test_only_a_run_whose_requests_are_in_a_file_reads_results(tmp_path: Path) -
     with pytest.raises(UsageError, match="is no file"):
         read(tmp_path, "missing.jsonl")
     with pytest.raises(RunError):
-        batch_files.read_results(tmp_path / "other", [tmp_path / "requests.jsonl"])
+        batches.read_results(tmp_path / "other", [tmp_path / "requests.jsonl"])
     (tmp_path / "unreadable.jsonl").touch(mode=0)
     if not _readable(tmp_path / "unreadable.jsonl"):
         with pytest.raises(DataError):
@@ -380,7 +379,7 @@ def test_other_kinds_of_models_are_refused(model: str, tmp_path: Path) -> None:
     from msgspec import structs
 
     with pytest.raises(UsageError, match="for api:NAME"):
-        batch_files.write_requests(
+        batches.write_requests(
             structs.replace(spec(), model=model), RunFolder(tmp_path / "run"), tmp_path / "requests.jsonl"
         )
 

@@ -22,7 +22,7 @@ from snellen.engine.batches.log import read_log
 from snellen.engine.batches.shards import row_id
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, BudgetError, InterruptedRunError, RunError, UsageError
-from snellen.models.api.batches.refusals import learned_limits, queue_is_full
+from snellen.models.api.batches.replies import learned_limits, queue_is_full
 from snellen.models.api.batches.service import BatchLimits
 from snellen.runs.perform import perform
 from snellen.types import Record

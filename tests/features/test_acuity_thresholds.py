@@ -15,10 +15,16 @@ from snellen.benchmarks.acuity.metrics import ConditionResult, Quantiles
 from snellen.benchmarks.chart.rng import Stream
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.acuity.drawings import drawings, refusal
-from snellen.features.acuity.readouts import READOUTS, LabelledFeatures, right_answers
-from snellen.features.acuity.selection import select_conditions
-from snellen.features.acuity.thresholds import EncoderSettings, compare_with_answers, encoder_threshold, spread_levels
+from snellen.features.acuity.drawings import drawings, refusal, select_conditions
+from snellen.features.acuity.thresholds import (
+    READOUTS,
+    EncoderSettings,
+    LabelledFeatures,
+    compare_with_answers,
+    encoder_threshold,
+    right_answers,
+    spread_levels,
+)
 from snellen.features.store import import_file
 from snellen.reports.features.build import ReportSettings, write_report
 from snellen.scoring.psychometrics.curve import RIGHT, WRONG, seen

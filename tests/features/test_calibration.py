@@ -15,7 +15,7 @@ from snellen.cli import main
 from snellen.errors import UsageError
 from snellen.features.probes import probe
 from snellen.features.probes.calibration import calibrate, class_probabilities, label_probabilities
-from snellen.features.probes.confusion import Confusion
+from snellen.features.probes.results import Confusion
 from snellen.features.store import import_file
 
 

@@ -15,8 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from snellen.errors import DataError, UsageError
 from snellen.features.ranking import radix, ranks
-from snellen.features.ranking.blas import single_threaded
-from snellen.features.ranking.similarity import exact_block, float32_error, prepare_space
+from snellen.features.ranking.similarity import exact_block, float32_error, prepare_space, single_threaded
 from snellen.features.retrieval import retrieval
 
 TIES = ("pessimistic", "optimistic", "index")
@@ -290,7 +289,7 @@ def test_intervals_by_class_are_wider_than_by_query_where_classes_differ():
 
 
 def test_the_number_of_blas_threads_is_put_back():
-    from snellen.features.ranking.blas import _switches
+    from snellen.features.ranking.similarity import _switches
 
     before = [get() for _, get in _switches()]
     with single_threaded() as arranged, single_threaded():

@@ -15,9 +15,9 @@ import pytest
 from media.clips import clip, numbers
 from peak_memory import PEAK_KB
 from snellen.errors import DataError
-from snellen.media import video_data as module
+from snellen.media import video_file as module
 from snellen.media.video import frames, frames_and_rate
-from snellen.media.video_data import VideoFile, video_data
+from snellen.media.video_file import VideoFile, video_data
 from snellen.media.video_index import scan
 from snellen.sources import FileBlob, kept_tree
 from snellen.types import MediaSettings, Pick, Video

@@ -18,7 +18,7 @@ from snellen import redaction
 from snellen.errors import ModelError, PreflightError, SnellenError, UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.endpoint import find_proxy, parse_endpoint
-from snellen.models.api.keys import find_key
+from snellen.models.api.services import find_key
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.types import Prompt, Text

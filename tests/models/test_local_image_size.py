@@ -9,7 +9,7 @@ from snellen.benchmarks.base import Data
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.models.base import ModelOptions
 from snellen.runs.perform import perform
-from snellen.runs.summary_details import detail_lines, details
+from snellen.runs.score_rows import detail_lines, details
 
 transformers = pytest.importorskip("transformers")
 

@@ -12,8 +12,7 @@ import pytest
 from keyed_observers import KeyedObserver, observed_run
 from snellen.benchmarks.base import Data
 from snellen.media.encode import compress
-from snellen.reports.acuity.answer_sample import SHARES, ThresholdSample
-from snellen.reports.acuity.view import acuity_view
+from snellen.reports.acuity.view import SHARES, ThresholdSample, acuity_view
 from snellen.reports.runs import report, run_view
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits

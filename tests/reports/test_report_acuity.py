@@ -17,10 +17,8 @@ from snellen.reports.acuity.card import CardRun, card_lines
 from snellen.reports.acuity.curve import curve_band, curve_fault
 from snellen.reports.acuity.curve_panel import curve_panel
 from snellen.reports.acuity.figures import curves_figure
-from snellen.reports.acuity.level_text import fault_text, level_text, threshold_text
 from snellen.reports.acuity.page import EffectiveSize, run_advice, threshold_table
-from snellen.reports.acuity.people import acuity_facts
-from snellen.reports.acuity.view import acuity_view, letter_counts
+from snellen.reports.acuity.view import acuity_facts, acuity_view, fault_text, letter_counts, level_text, threshold_text
 from snellen.reports.acuity.wall_chart import wall_chart
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import render
@@ -28,7 +26,7 @@ from snellen.reports.runs import report
 from snellen.reports.views import PageLimits
 from snellen.runs.acuity_results import compare_thresholds, measured_run
 from snellen.runs.run import load_run
-from snellen.runs.summary_details import details
+from snellen.runs.score_rows import details
 
 ATTRIBUTE_NAMES = "gap,letter,contrast@8,orientation,count,link,length"
 

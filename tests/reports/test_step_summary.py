@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from snellen.reports.step_summary import (
+from snellen.reports.ci_pages import (
     MOST_BYTES,
     append_summary,
     checks_markdown,
@@ -15,8 +15,8 @@ from snellen.reports.step_summary import (
     metrics_markdown,
     ranking_markdown,
 )
-from snellen.runs.check_cases import CheckCase
 from snellen.runs.ranking import RankedRun, Ranking
+from snellen.runs.threshold_check import CheckCase
 from snellen.types import Metric
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable("table")

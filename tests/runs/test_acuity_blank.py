@@ -9,7 +9,7 @@ import pytest
 from snellen.cli import main
 from snellen.errors import UsageError
 from snellen.models.base import Model
-from snellen.runs.acuity_blank import CountedAnswers, SideTokens, blank_control, difference_interval, usage_words
+from snellen.runs.acuity_margin import CountedAnswers, SideTokens, blank_control, difference_interval, usage_words
 from snellen.runs.acuity_results import measured_run
 from snellen.runs.evaluate import evaluate
 from snellen.scoring.statistics import wilson

@@ -9,9 +9,8 @@ from math import gamma, inf, pi, sqrt
 import numpy as np
 import pytest
 
-from snellen.scoring.statistics.agreement import cohen
+from snellen.scoring.statistics.agreement import cohen, error_consistency
 from snellen.scoring.statistics.averages import mean_of_independent
-from snellen.scoring.statistics.error_consistency import error_consistency
 from snellen.scoring.statistics.paired import MCNEMAR, PAIRED_T, compare, compare_by_t
 
 

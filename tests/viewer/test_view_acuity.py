@@ -11,8 +11,7 @@ from browser_checks import THEMES, WIDTHS, check_page, opened, serving
 
 from keyed_observers import KeyedObserver, observed_run
 from snellen.benchmarks.base import Data
-from snellen.reports.acuity.level_text import threshold_text
-from snellen.reports.acuity.view import acuity_view
+from snellen.reports.acuity.view import acuity_view, threshold_text
 from snellen.runs.run import load_run
 from snellen.viewer.export import export_site
 from snellen.viewer.index import open_index

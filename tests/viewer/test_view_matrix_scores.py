@@ -13,9 +13,7 @@ from snellen.types import Metric
 from snellen.viewer.index.catalogue import threshold_remarks
 from snellen.viewer.rankings import Rankings
 from snellen.viewer.run_list import RunGroup, make_row
-from snellen.viewer.score_axes import score_axis
-from snellen.viewer.score_matrix import benchmark_cells, build_matrix, part_cells, sort_rows
-from snellen.viewer.slice_scores import slice_means
+from snellen.viewer.score_matrix import benchmark_cells, build_matrix, part_cells, score_axis, slice_means, sort_rows
 
 
 def matrix(entries, profile="", *, by_settings=False, mean_over="all", sort="mean", down=True):

@@ -17,7 +17,7 @@ from snellen.types import MediaSettings, Metric, ProcessedImage, Record, Sample,
 if TYPE_CHECKING:  # every command comes by here, and few of them read or write other people's files
     from snellen.benchmarks.table.benchmark import Table
     from snellen.formats.base import Problems
-    from snellen.formats.export import Writer
+    from snellen.formats.writers import Writer
     from snellen.scoring.rubric import Rubric
 
 
@@ -309,7 +309,7 @@ class Benchmark:
             further question of the group will come. The coverage of a run is the share of those.
         with_media: returns the data of a run for its image settings, and raises a UsageError for settings under which the
             benchmark would measure something else; None: any settings will do.
-        exports: format name to a writer of a run in that format, beside those of `snellen.formats.export`, where it
+        exports: format name to a writer of a run in that format, beside those of `snellen.formats.writers`, where it
             says what a writer gets and returns.
         unanswered: what the metrics do with samples without an answer, in words that follow "have no answer and". With
             LEFT_OUT the score in the progress line leaves them out too.

@@ -9,8 +9,7 @@ from snellen.cli.console import new_table, note, show, show_json
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
-    from snellen.runs.acuity_blank import CountedAnswers
-    from snellen.runs.acuity_margin import MarginResult, ScoredItems, ShareRight
+    from snellen.runs.acuity_margin import CountedAnswers, MarginResult, ScoredItems, ShareRight
     from snellen.runs.geometry.items import ItemGeometry
     from snellen.runs.run import Run
     from snellen.scoring.statistics.roc import RocArea
@@ -104,7 +103,7 @@ def show_blank(blank: Run, sighted: Run | None, *, as_json: bool) -> None:
     """Print the answers about blank pictures beside the guess rate and the lowest levels of another run; tokens by side."""
     from msgspec import to_builtins
 
-    from snellen.runs.acuity_blank import blank_control
+    from snellen.runs.acuity_margin import blank_control
     from snellen.runs.acuity_results import measured_run
 
     control = blank_control(blank, None if sighted is None else measured_run(sighted))

@@ -114,7 +114,7 @@ def write(
     results.
     """
     from snellen.engine.run_folder import RunFolder
-    from snellen.runs.batch_files import write_requests
+    from snellen.runs.batches import write_requests
     from snellen.runs.perform import default_folder
     from snellen.runs.settings import run_spec
 
@@ -154,7 +154,7 @@ def read(
 
     Files may be partial, in any order, or read before.
     """
-    from snellen.runs.batch_files import read_results
+    from snellen.runs.batches import read_results
 
     counts = read_results(run, results, ended=ended, data=place.data, images=place.images, trust=place.trust)
     totals = counts.run.meta.totals

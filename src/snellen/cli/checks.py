@@ -13,7 +13,7 @@ import typer
 
 from snellen.cli.console import note
 from snellen.errors import SnellenError, StorageError, UsageError
-from snellen.runs.check_cases import UNANSWERED, CheckCase, CheckSuite, answers_case, threshold_cases
+from snellen.runs.threshold_check import UNANSWERED, CheckCase, CheckSuite, answers_case, threshold_cases
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -180,7 +180,7 @@ class CheckReport:
         properties = {metric.name: _property(metric) for metric in metrics}
         self.suites.append(CheckSuite(name, cases, properties, seconds))
         if self.wants_markdown:
-            from snellen.reports.step_summary import checks_markdown, metrics_markdown
+            from snellen.reports.ci_pages import checks_markdown, metrics_markdown
 
             self.markdown += [metrics_markdown(name, metrics)] if metrics else []
             self.markdown += [checks_markdown(cases)]
@@ -263,12 +263,12 @@ class CheckReport:
             StorageError: one of them cannot be written.
         """
         if self._junit is not None:
-            from snellen.reports.junit import write_junit
+            from snellen.reports.ci_pages import write_junit
 
             with _storage_errors("--junit", self._junit):
                 write_junit(self._junit, self.suites)
         if self.options.step_summary is not None and any(self.markdown):
-            from snellen.reports.step_summary import append_summary
+            from snellen.reports.ci_pages import append_summary
 
             path = self.options.step_summary
             try:

@@ -13,16 +13,15 @@ from snellen.cli.checks import CheckOptions, CheckReport, DropOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import expand_options
 from snellen.errors import DataError, UsageError
-from snellen.runs.check_cases import drop_cases, threshold_cases
+from snellen.runs.threshold_check import drop_cases, threshold_cases
 from snellen.scoring.metric_text import bracketed, counted, span
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from snellen.runs.compare import Pairing
-    from snellen.runs.compared_runs import ComparedRun
+    from snellen.runs.compared_runs import ComparedPart, ComparedRun
     from snellen.runs.drop_check import DropCheck
-    from snellen.runs.paired_scores import ComparedPart
     from snellen.runs.ranking import Ranking
     from snellen.runs.run import Run
     from snellen.runs.threshold_check import ThresholdCheck
@@ -149,7 +148,7 @@ def _thresholds(report: CheckReport, runs: Sequence[Run], profile: str) -> list[
 
 def _add_markdown(report: CheckReport, pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
     """Add the tables of the comparison to the summary of the CI step."""
-    from snellen.reports.step_summary import comparison_markdown, ranking_markdown
+    from snellen.reports.ci_pages import comparison_markdown, ranking_markdown
 
     report.markdown += [comparison_markdown(pairing) for pairing in pairings]
     report.markdown += [ranking_markdown(ranking)] if ranking is not None and len(ranking.runs) > 2 else []

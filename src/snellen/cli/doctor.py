@@ -111,8 +111,7 @@ def _version(name: str) -> str | None:
 
 def _keys(key_env: str | None) -> Iterator[DoctorFinding]:
     """Check that variables are set; their values never enter a message."""
-    from snellen.models.api.keys import is_set, require_variable
-    from snellen.models.api.services import PROVIDERS, service
+    from snellen.models.api.services import PROVIDERS, is_set, require_variable, service
 
     require_variable(key_env)
     users: dict[str, list[str]] = {}
@@ -178,7 +177,7 @@ def _endpoint(base_url: str, key_env: str | None) -> DoctorFinding:
     import aiohttp
 
     from snellen.models.api.endpoint import parse_endpoint
-    from snellen.models.api.keys import find_key
+    from snellen.models.api.services import find_key
 
     try:
         base_url = parse_endpoint(base_url).base

@@ -127,7 +127,7 @@ def export(
     the same files. Omissions are reported on stderr.
     """
     from snellen.runs.tables.collect import open_runs
-    from snellen.runs.tables.write import table_format
+    from snellen.runs.tables.render import table_format
 
     opened, notes = open_runs(runs, trust=moved.trust)
     own = format is not None and len(opened) == 1 and format in opened[0].benchmark.exports
@@ -216,7 +216,7 @@ def _write_table(
 ) -> None:
     """Write the table to its file, or print it."""
     from snellen.runs.tables.collect import result_table
-    from snellen.runs.tables.write import render_table, write_table
+    from snellen.runs.tables.render import render_table, write_table
 
     content = result_table(
         opened, metrics=comma_list(table.metrics), profile=table.profile, labels=parse_pairs(table.label, "--label")

@@ -108,7 +108,7 @@ def failures(
     if site.show_gold and site.pages is None:
         raise UsageError("--show-gold requires --pages", "Add --pages DIR.")
     if judge is not None:
-        from snellen.models.api.keys import require_variable
+        from snellen.models.api.services import require_variable
 
         require_variable(endpoint.key_env)
     if site.pages is not None:

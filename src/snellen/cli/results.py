@@ -179,7 +179,7 @@ def _table_fields(run: Run, profile: str) -> Mapping[str, Any]:
     """Return what the benchmark's own tables show of a run; empty for a benchmark that has none."""
     if run.benchmark.tables is None:
         return {}
-    from snellen.runs.summary_details import details
+    from snellen.runs.score_rows import details
 
     return details(run, profile)
 
@@ -188,7 +188,7 @@ def _detail_lines(run: Run, metrics: dict[str, list[Metric]]) -> list[str]:
     """Return what the benchmark reports beside its metrics, of the first profile that is shown."""
     if run.benchmark.details is None:
         return []
-    from snellen.runs.summary_details import detail_lines
+    from snellen.runs.score_rows import detail_lines
 
     return detail_lines(run, next(iter(metrics), None))
 
@@ -269,7 +269,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
 
 def profiles_json(run: Run, metrics: dict[str, list[Metric]]) -> list[dict[str, Any]]:
     """Return metrics and details of a run by profile, as `--json` shows them."""
-    from snellen.runs.summary_details import details
+    from snellen.runs.score_rows import details
 
     return [
         {"profile": name, "metrics": [structs.asdict(metric) for metric in rows], **details(run, name)}

@@ -18,7 +18,7 @@ from snellen.cli.option_parsing import expand_options
 from snellen.cli.results import UNANSWERED, main_metrics, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
-from snellen.runs.check_cases import answers_case, threshold_cases
+from snellen.runs.threshold_check import answers_case, threshold_cases
 from snellen.scoring.metric_text import counted, is_detail, legend, mark, span
 from snellen.text import json_or_none
 

@@ -136,7 +136,7 @@ def serve(
         }
         transformers_serve.refuse(unusable)
         transformers_serve.serve(path, options, server.host, server.port)
-    from snellen.models.api.keys import find_key
+    from snellen.models.api.services import find_key
     from snellen.models.local.model import open_model
 
     key = find_key(server.api_key_env) if server.api_key_env else None
@@ -167,7 +167,7 @@ def vllm_settings(values: Mapping[str, Any]) -> VllmSettings:
     Raises:
         UsageError: no model is named, or an option is for Snellen's own server.
     """
-    from snellen.models.api.keys import find_key
+    from snellen.models.api.services import find_key
     from snellen.models.serve.vllm import VllmSettings
 
     words: list[str] = list(values["model"])

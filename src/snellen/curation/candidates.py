@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError, MediaError
 from snellen.media import read_header
-from snellen.questions.images import ENDINGS, strip_metadata
+from snellen.questions.image_rows import ENDINGS, strip_metadata
 from snellen.sources import Tree, numbered
 
 NEEDED = ("id", "image", "question", "answer")

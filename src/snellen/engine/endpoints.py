@@ -21,8 +21,7 @@ from snellen.engine.folder_checks import is_own
 from snellen.engine.run_folder import JUDGE_RUNS, RunFolder, RunMeta, RunSpec
 from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
-from snellen.models.api.keys import DEFAULT_VARIABLE
-from snellen.models.api.services import PROVIDERS, service
+from snellen.models.api.services import DEFAULT_VARIABLE, PROVIDERS, service
 from snellen.models.base import AGENT_LIMITS, DEFAULTS
 from snellen.models.registry import API_KINDS
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from snellen.errors import DataError, UsageError
 from snellen.features.name_matching import class_key, count_misplaced, join_by_image
 from snellen.scoring.statistics import interval, mean_of, of_sums
-from snellen.scoring.statistics.correlation import FEWEST_POINTS, correlations
+from snellen.scoring.statistics.bootstrap import FEWEST_POINTS, correlations
 from snellen.scoring.statistics.intervals import mover
 from snellen.types import Interval, IntervalMethod, Metric
 

@@ -15,8 +15,7 @@ from snellen.media.decode import pixel_limit
 from snellen.media.encode import Encoded, encode, encode_bytes, untouched
 from snellen.media.settings import check_settings
 from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extract
-from snellen.media.video_data import video_data
-from snellen.media.video_file import encode_video
+from snellen.media.video_file import encode_video, video_data
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
-from snellen.media.video_data import VideoData, digest_of
+from snellen.media.video_file import VideoData, digest_of
 from snellen.types import MediaSettings, Pick
 
 FORM = 2  # to be raised whenever frames of the same video come out otherwise

@@ -35,7 +35,7 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.installation import install_hint
 from snellen.media import corruptions, decode
 from snellen.media.encode import compress
-from snellen.media.video_data import VideoData, digest_of, video_data
+from snellen.media.video_file import VideoData, digest_of, video_data
 from snellen.media.video_index import Scan, Uncertain, opened, scan, take
 from snellen.types import Blob, Image, MediaSettings, Pick, Video
 

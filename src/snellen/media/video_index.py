@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from snellen.errors import MediaError
 from snellen.media import decode
-from snellen.media.video_data import VideoData, opened_data
+from snellen.media.video_file import VideoData, opened_data
 
 MAX_FRAMES = 2_000_000  # four hours are 864,000 at 60 a second
 # Demuxers of encoded video only: playlists and manifests (hls, dash, concat) point at other files and hosts. FFmpeg

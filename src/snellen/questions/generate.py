@@ -22,12 +22,14 @@ from snellen.questions.image_rows import (
     by_folders,
     by_inaturalist,
     by_last_word,
+    check_images,
+    copy_images,
     flat,
+    neutral_names,
     read_classes,
     read_folders,
     read_rows,
 )
-from snellen.questions.images import check_images, copy_images, neutral_names
 from snellen.questions.sampling import LevelQuestions, QuestionArrays
 from snellen.questions.taxonomy import Homonyms, Taxonomy
 from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table

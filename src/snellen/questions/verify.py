@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.generated.manifest import COLUMNS, PICTURES, QUESTIONS, TAXONOMY, Manifest, read_manifest
 from snellen.errors import DataError
-from snellen.questions.images import has_metadata
+from snellen.questions.image_rows import has_metadata
 from snellen.questions.render import ROWS, QuestionRecord
 from snellen.questions.taxonomy import key
 from snellen.questions.templates import article

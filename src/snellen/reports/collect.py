@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from snellen.reports.acuity.answer_sample import ThresholdSample
+from snellen.reports.acuity.view import ThresholdSample
 from snellen.reports.escape import clip, escape_invisible, text_of_value
 from snellen.reports.gallery_sample import StratifiedSample, Stratum, slice_of
 from snellen.reports.views import MANY, PageLimits, RunView

@@ -16,9 +16,9 @@ from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.reports import plots, tables
-from snellen.reports.acuity.answer_sample import SHARES_IN_WORDS
 from snellen.reports.acuity.figures import acuity_figures
 from snellen.reports.acuity.page import acuity_card, acuity_head, card_runs, threshold_table
+from snellen.reports.acuity.view import SHARES_IN_WORDS
 from snellen.reports.collect import SEED, CollectedRuns, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Published
-from snellen.reports.acuity.level_text import interval_text, level_text
+from snellen.reports.acuity.view import interval_text, level_text
 from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series

@@ -18,8 +18,16 @@ from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_
 from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
-from snellen.runs.compared_runs import SLICED_BY, ComparedRun, open_runs, question_scores
-from snellen.runs.paired_scores import MOST_SLICES, ComparedPart, compare_parts, pair_scores
+from snellen.runs.compared_runs import (
+    MOST_SLICES,
+    SLICED_BY,
+    ComparedPart,
+    ComparedRun,
+    compare_parts,
+    open_runs,
+    pair_scores,
+    question_scores,
+)
 from snellen.runs.run import Run
 from snellen.runs.status import MOST_SETTINGS, present_state
 from snellen.scoring import statistics

@@ -18,8 +18,8 @@ from snellen.engine.journal import storage_error
 from snellen.engine.resume import Key, key
 from snellen.engine.study import studied
 from snellen.errors import PluginError, RunError, UsageError
-from snellen.formats import harness_export
-from snellen.formats.export import FORMATS, Exported, Format
+from snellen.formats import writers
+from snellen.formats.writers import FORMATS, Exported, Format
 from snellen.runs import scoring
 from snellen.runs.caveats import caveats
 from snellen.runs.interchange.every_eval_ever import write_every_eval_ever
@@ -53,7 +53,7 @@ def formats(benchmark: Benchmark) -> dict[str, Format]:
     """Return the export formats for a benchmark: its own first, then those for any benchmark."""
     own = {name: Format(write) for name, write in benchmark.exports.items()}
     runs = {name: Format(write, withholds=name not in ALWAYS_GOLD) for name, write in RUN_WRITERS.items()}
-    tables = {"vlmevalkit": Format(harness_export.vlmevalkit), ATIF: Format(write_trajectories, gold=False)}
+    tables = {"vlmevalkit": Format(writers.vlmevalkit), ATIF: Format(write_trajectories, gold=False)}
     any_benchmark = {**FORMATS, "lmms-eval": runs["lmms-eval"], **tables, **runs}
     return own | {name: format_ for name, format_ in any_benchmark.items() if name not in own}
 
@@ -134,7 +134,7 @@ def export(
             write = known[format].write
             if write is write_trajectories:
                 write = partial(write_trajectories, run=moved)
-            elif write is harness_export.vlmevalkit:
+            elif write is writers.vlmevalkit:
                 write = partial(write, benchmark=slug(opened.benchmark.name, NAME_LENGTH) or "benchmark")
             name = file_name(moved.meta.spec.model)
             if run_writer is not None:
@@ -156,7 +156,7 @@ def _written(result: object, benchmark: Benchmark, format: str) -> Exported:
         raise PluginError(
             f"{benchmark.name}: the writer of the format {format!r} returned {result!r}; "
             "an Exported with the paths of its files was expected",
-            "Return snellen.formats.export.Exported((path,), ('a note',)).",
+            "Return snellen.formats.writers.Exported((path,), ('a note',)).",
         )
     return result
 

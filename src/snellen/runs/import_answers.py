@@ -28,8 +28,8 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.formats import Answer, AnswerFile, AnswerSurvey, Problems, final, open_answers, survey
 from snellen.formats.base import FAILED_REQUESTS, NO_ANSWER
 from snellen.formats.columns import answer_as_reply
-from snellen.formats.harness_export import gold_text
 from snellen.formats.readers import first_columns
+from snellen.formats.writers import gold_text
 from snellen.redaction import redact_bytes
 from snellen.runs.external_answers import keyed, to_record
 from snellen.runs.id_reading import IdReading, choose_reading

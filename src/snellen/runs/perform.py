@@ -151,7 +151,7 @@ def require_no_keys(spec: RunSpec) -> None:
     """Raise UsageError if a setting holds a key: all settings are written into run_meta.json."""
     options = spec.options
     if options.key_env is not None:
-        from snellen.models.api.keys import require_variable  # it brings the API model
+        from snellen.models.api.services import require_variable  # it brings the API model
 
         require_variable(options.key_env)
     settings: dict[str, Any] = {

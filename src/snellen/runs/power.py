@@ -17,8 +17,7 @@ from snellen.engine.run_folder import RunSpec
 from snellen.errors import DataError, UsageError
 from snellen.runs import scoring
 from snellen.runs.compare import same_questions
-from snellen.runs.compared_runs import ComparedRun, open_runs, question_scores
-from snellen.runs.paired_scores import pair_scores
+from snellen.runs.compared_runs import ComparedRun, open_runs, pair_scores, question_scores
 from snellen.runs.settings import find_benchmark
 from snellen.scoring.scores import cluster_index
 from snellen.scoring.statistics import spread

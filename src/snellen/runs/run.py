@@ -396,7 +396,7 @@ class Run:
         """Return what the run recorded about its model, where the benchmark reports details that depend on it."""
         if self.benchmark.details is None:
             return ModelFacts()
-        from snellen.runs.summary_details import model_facts
+        from snellen.runs.score_rows import model_facts
 
         return model_facts(self.meta)
 

@@ -17,7 +17,7 @@ import msgspec
 from snellen import __version__
 from snellen.engine.journal import record_name
 from snellen.errors import SnellenError
-from snellen.formats.export import Exported
+from snellen.formats.writers import Exported
 from snellen.media.decode import read_header
 from snellen.models import trace
 from snellen.models.trace import Step

@@ -17,7 +17,7 @@ from typing import IO
 from snellen.errors import DataError
 from snellen.sources.archive import Tree
 from snellen.sources.blobs import FileBlob
-from snellen.sources.git_lfs import fetch_hint, pointer_in
+from snellen.sources.hub import fetch_hint, pointer_in
 from snellen.sources.image_sets import image_sets, plain_name, set_of_name, sets_of_path
 from snellen.sources.safe_paths import member_name
 from snellen.sources.tree import NOT_IN_PLACE, TARS, FolderTree, kept_tree, open_tree

@@ -26,8 +26,17 @@ from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.encodings import RowsAndErrors, pick
 from snellen.sources.number_formats import shown
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.xlsx_parts import SHEET_LIMITS, Area, SheetScan, cell_name, column_letters, scan_parts
-from snellen.sources.xlsx_pictures import Place, SheetPictures, sheet_pictures
+from snellen.sources.xlsx_parts import (
+    SHEET_LIMITS,
+    Area,
+    Place,
+    SheetPictures,
+    SheetScan,
+    cell_name,
+    column_letters,
+    scan_parts,
+    sheet_pictures,
+)
 from snellen.sources.zip_archive import ZipTree
 from snellen.types import Blob
 

@@ -11,13 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.runs.compared_runs import QuestionScores, question_scores
-from snellen.runs.paired_scores import MOST_SLICES, PairedScores, compare_on_page, pair_scores, slice_masks
+from snellen.runs.compared_runs import (
+    MOST_SLICES,
+    PairedScores,
+    QuestionScores,
+    compare_on_page,
+    pair_scores,
+    question_scores,
+    slice_masks,
+)
 from snellen.runs.ranking import RankEntry, Ranking, rank_entries
 from snellen.scoring import statistics
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import Comparison
-from snellen.scoring.statistics.error_consistency import ErrorConsistency, error_consistency
+from snellen.scoring.statistics.agreement import ErrorConsistency, error_consistency
 from snellen.scoring.statistics.intervals import GROUP, cluster_word
 from snellen.viewer.index import RunEntry
 

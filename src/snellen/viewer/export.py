@@ -17,7 +17,6 @@ from pathlib import Path
 
 from snellen.errors import SnellenError, StorageError, UsageError
 from snellen.viewer.cases.opened_runs import OpenedRuns
-from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, StaticLinks, checked_digest
 from snellen.viewer.local_paths import path_hider
@@ -26,6 +25,7 @@ from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import page_assets, render_page
 from snellen.viewer.site import Site, ViewPage, ViewSettings
 from snellen.viewer.states import PageState
+from snellen.viewer.thumbnails import OfferedThumbnails
 
 MARKER = ".snellen-export"
 """File that marks a folder as an export, which a later one may replace."""

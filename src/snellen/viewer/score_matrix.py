@@ -1,16 +1,148 @@
-"""Matrix of scores: models by benchmarks, or the runs of one benchmark by its parts, with means that state their coverage."""
+"""Matrix of scores: models by benchmarks, or the runs of one benchmark by its parts, with means that state their coverage.
+
+Scales of the matrix: where a score lies on its column's track, and which tone its cell has on the heat map.
+
+Scores of runs from the index, and the means of their slices: columns of the matrix by a field of the samples' meta.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-from snellen.reports.tables import THRESHOLD
+import numpy as np
+
+from snellen.reports.tables import THRESHOLD, format_value, metric_fields, track_position
+from snellen.runs.compared_runs import MOST_SLICES
+from snellen.scoring import statistics
+from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.averages import MetricMean, mean_of_independent
+from snellen.scoring.statistics.intervals import cluster_word
 from snellen.types import Metric
+from snellen.viewer.comparison import natural_key, slice_fields
 from snellen.viewer.index import RunEntry
+
+TONES = 10
+"""Tones of the reports' style sheet, `tone-0` to `tone-10`."""
+MARGIN = 0.04
+
+
+@dataclass(frozen=True)
+class ScoreAxis:
+    """Scale of one column, from `low` to `high` in its unit."""
+
+    low: float
+    high: float
+    unit: str
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the texts of both ends."""
+        low, high = self.low, self.high
+        if self.unit == FRACTION:
+            digits = 0 if high - low >= 0.1 else 1
+            return f"{100 * low:.{digits}f} %", f"{100 * high:.{digits}f} %"
+        return format_value(low, self.unit), format_value(high, self.unit)
+
+    def place(self, value: float | None) -> float | None:
+        """Return the place of a value from 0 to 100; None for none."""
+        return None if value is None else track_position((value - self.low) / (self.high - self.low))
+
+    def fields(self, metric: Metric) -> dict[str, Any]:
+        """Return what the track of a metric needs; `reports.tables.metric_fields` on this scale."""
+        low, high = metric.ci95 if metric.ci95 is not None else (None, None)
+        chance = metric.chance if metric.chance is not None and self.low <= metric.chance <= self.high else None
+        known = metric.value is not None
+        return {
+            **metric_fields(metric),
+            "low": self.place(low) if known else None,
+            "high": self.place(high) if known else None,
+            "at": self.place(metric.value),
+            "chance": self.place(chance),
+        }
+
+    def tone(self, metric: Metric) -> int | None:
+        """Return the tone of a cell, 0 to TONES; None without a value."""
+        share = self.place(metric.value)
+        return None if share is None else round(TONES * share / 100.0)
+
+
+def score_axis(metrics: Iterable[Metric], unit: str, *, fitted: bool) -> ScoreAxis:
+    """Build the scale of one column: 0 to 1 for fractions, otherwise and if `fitted` the range of values and intervals."""
+    if unit == FRACTION and not fitted:
+        return ScoreAxis(0.0, 1.0, unit)
+    ends = [
+        end
+        for metric in metrics
+        if metric.value is not None
+        for end in (metric.value, *(metric.ci95 if metric.ci95 is not None else ()))
+    ]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    margin = MARGIN * (high - low) or 0.5 * abs(low) * MARGIN or MARGIN
+    low, high = low - margin, high + margin
+    if unit == FRACTION:
+        low, high = max(0.0, low), min(1.0, high)
+    return ScoreAxis(low, high, unit)
+
+
+class ScoreIndex(Protocol):
+    """The index, as far as scores go."""
+
+    def scores(self, key: str, profile: str = "") -> Scores | None:
+        """Return the scores of a run's records; None where its verdicts are unknown or not indexed yet."""
+        ...
+
+
+def slice_names(index: ScoreIndex, entries: Sequence[RunEntry], profile: str) -> tuple[tuple[str, int], ...]:
+    """Return the fields that the samples of these runs can be sliced by, from the first run whose samples are indexed."""
+    for entry in entries:
+        scores = index.scores(entry.key, profile)
+        if scores is not None and len(scores):
+            return slice_fields(scores)
+    return ()
+
+
+def slice_cells(
+    index: ScoreIndex, entries: Sequence[RunEntry], profile: str, field: str
+) -> tuple[Cells, tuple[str, ...]]:
+    """Score the slices of one field for each run.
+
+    Returns:
+        The cells, one row a run, and the names of the columns, `field=value`.
+    """
+    cells: dict[tuple[str, str], dict[str, MatrixCell]] = {}
+    values: set[str] = set()
+    rows = run_rows(entries)
+    for entry in entries:
+        scores = index.scores(entry.key, profile)
+        if scores is None or field not in scores.meta:
+            continue
+        row = cells.setdefault(rows[entry.key], {})
+        for value, metric in slice_means(scores, field).items():
+            values.add(value)
+            row[f"{field}={value}"] = run_cell(entry, metric)
+    return cells, tuple(f"{field}={value}" for value in sorted(values, key=natural_key)[:MOST_SLICES])
+
+
+def slice_means(scores: Scores, field: str) -> dict[str, Metric]:
+    """Return the mean of each slice with its interval; the coverage is that of the whole run."""
+    column = scores.meta[field]
+    value, usable = statistics.scored(scores)
+    cluster = cluster_word(scores)
+    means = {}
+    share = min(1.0, len(scores) / scores.expected) if scores.expected else 0.0
+    for code in np.unique(column.codes[column.codes >= 0]).tolist():
+        mask = column.codes == code
+        rows = mask & usable
+        expected = round(int(mask.sum()) / share) if share else None
+        name = column.names[code]
+        means[name] = statistics.mean_of(
+            f"{field}={name}", value[rows], scores.group[rows], expected=expected, cluster=cluster
+        )
+    return means
+
 
 FRACTION = "fraction"
 BY_NAME, BY_MEAN = "name", "mean"

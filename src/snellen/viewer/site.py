@@ -13,12 +13,12 @@ from snellen.runs.reviews.case_source import CaseSource
 from snellen.viewer.acuity_views import AcuityViews
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
-from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.index import ViewIndex
 from snellen.viewer.links import Links
 from snellen.viewer.rankings import Rankings
 from snellen.viewer.reviews.desk import ReviewDesk
 from snellen.viewer.states import PageState
+from snellen.viewer.thumbnails import OfferedThumbnails
 
 
 class MissingPageError(SnellenError):

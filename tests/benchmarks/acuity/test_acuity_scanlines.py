@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from snellen.benchmarks.acuity.drawing import Raster, around, disc, landolt, polygon
-from snellen.benchmarks.acuity.scanlines import fill_disc, fill_polygon, fill_ring
+from snellen.benchmarks.acuity.drawing import Raster, around, disc, fill_disc, fill_polygon, fill_ring, landolt, polygon
 
 
 @pytest.mark.parametrize("gap", [0.5, 0.9, 3.2, 11.3])

@@ -15,7 +15,7 @@ from snellen.benchmarks.base import Data
 from snellen.errors import UsageError
 from snellen.media import check_settings
 from snellen.models.base import ModelOptions
-from snellen.runs.summary_details import details
+from snellen.runs.score_rows import details
 from snellen.types import MediaSettings, Video
 
 CHANGES = {

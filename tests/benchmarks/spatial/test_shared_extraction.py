@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks.spatial.scorers import base, lmms_eval, vlmevalkit
-from snellen.scoring.rules.options import infer
+from snellen.scoring.rules.vlmevalkit import infer
 
 OPTION = [
     ("<answer>Because</answer>", "B"),

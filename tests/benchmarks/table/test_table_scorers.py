@@ -14,7 +14,7 @@ import pytest
 
 from snellen.benchmarks.table.declaration import ScoreRule, read_declaration
 from snellen.benchmarks.table.scorers import PROFILES, answer_line, scorers
-from snellen.scoring.rules.literals import literal_list
+from snellen.scoring.rules.vlmevalkit import literal_list
 from snellen.types import Prompt, Sample, Score, Text
 
 ASK = Prompt((Text("?"),))

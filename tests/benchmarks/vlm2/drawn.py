@@ -22,7 +22,7 @@ from PIL import Image as pillow
 
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.rng import Stream
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS, Subtask
 
 av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
 

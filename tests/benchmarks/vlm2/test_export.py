@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.vlm2 import drawn
 from snellen import Run, evaluate
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS
 from snellen.errors import BadRequestError, DataError, RefusalError
 from snellen.models.base import Model
 from snellen.runs.export import export

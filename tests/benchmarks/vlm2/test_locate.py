@@ -15,7 +15,7 @@ from benchmarks.vlm2 import drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import VLM2
 from snellen.benchmarks.vlm2 import samples as vlm2_samples
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS
 from snellen.errors import DataError, UsageError
 from snellen.media import frames
 from snellen.types import Image, MediaSettings, Text, Video

@@ -12,7 +12,7 @@ import pytest
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import find
-from snellen.benchmarks.vlm2.subtasks import BY_NAME
+from snellen.benchmarks.vlm2.layout import BY_NAME
 from snellen.reports.runs import report
 from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run

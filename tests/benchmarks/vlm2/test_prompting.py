@@ -16,7 +16,7 @@ from PIL import ImageDraw, ImageFont
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import dot_grid, prompts
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS
 from snellen.errors import DataError, UsageError
 from snellen.media import MediaCache
 from snellen.sources.blobs import BytesBlob

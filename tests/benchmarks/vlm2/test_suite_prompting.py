@@ -10,7 +10,7 @@ import pytest
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import VLM2, prompts
-from snellen.benchmarks.vlm2.subtasks import BY_NAME
+from snellen.benchmarks.vlm2.layout import BY_NAME
 from snellen.errors import UsageError
 from snellen.runs.score import score
 

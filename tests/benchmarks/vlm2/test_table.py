@@ -25,7 +25,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import locate as vlm2_locate
 from snellen.benchmarks.vlm2 import samples as vlm2_samples
 from snellen.benchmarks.vlm2 import vlmevalkit_tsv
-from snellen.benchmarks.vlm2.subtasks import BY_NAME
+from snellen.benchmarks.vlm2.layout import BY_NAME
 from snellen.errors import DataError
 
 
@@ -161,7 +161,7 @@ def test_a_large_table_is_never_whole_in_memory(tmp_path):
         from pathlib import Path
         from snellen.benchmarks.base import Data
         from snellen.benchmarks.vlm2 import samples as vlm2_samples
-        from snellen.benchmarks.vlm2.subtasks import BY_NAME
+        from snellen.benchmarks.vlm2.layout import BY_NAME
         before = PEAK_KB
         given = Data(path=Path(sys.argv[1]))
         subtask = BY_NAME["pc-cnt"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks.vlm2 import published_column, published_tables
-from snellen.benchmarks.vlm2.subtasks import SUBTASKS
+from snellen.benchmarks.vlm2.layout import SUBTASKS
 
 NEWER, OLDER = published_tables()
 

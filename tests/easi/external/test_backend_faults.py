@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.easi.external.log_errors import MOST, faults, kind_of, lines_of
+from snellen.easi.external.outcome import MOST, faults, kind_of, lines_of
 
 
 @pytest.mark.parametrize(

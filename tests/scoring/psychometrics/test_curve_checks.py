@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from observers import LEVELS, Observer
 from snellen.scoring.psychometrics.curve import RIGHT, WRONG, forced_choice
-from snellen.scoring.psychometrics.fit import fit_p, monotone_p, pool, rising_shares
+from snellen.scoring.psychometrics.estimate import fit_p, monotone_p, pool, rising_shares
 from snellen.scoring.psychometrics.posterior import Posterior
 
 

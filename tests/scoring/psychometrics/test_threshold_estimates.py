@@ -10,17 +10,19 @@ from snellen.errors import UsageError
 from snellen.scoring.psychometrics.curve import (
     ABSTAINED,
     DIFFERENT,
+    EQUAL_PAIR,
+    EQUAL_SLOTS,
     RIGHT,
     SAME,
     WRONG,
     AnswerModel,
     forced_choice,
     normal_cdf,
+    same_different,
     seen,
 )
 from snellen.scoring.psychometrics.estimate import CatchTrials, estimate
 from snellen.scoring.psychometrics.posterior import Posterior, choose_levels, information
-from snellen.scoring.psychometrics.same_different import EQUAL_PAIR, EQUAL_SLOTS, same_different
 
 
 def coverage(observers, seed: int = 3, **settings):

@@ -11,10 +11,9 @@ from typing import Any
 from snellen.benchmarks.acuity.conditions import OPTIONS, AcuityPlan, expected_questions, plan
 from snellen.benchmarks.acuity.details import condition_details, tables
 from snellen.benchmarks.acuity.like import digest, is_like, open_ids, questions_of
-from snellen.benchmarks.acuity.metrics import results, snellen_fraction, threshold_metrics
+from snellen.benchmarks.acuity.metrics import results, snellen_fraction, strict, threshold_metrics
 from snellen.benchmarks.acuity.prescription import acuity_details
 from snellen.benchmarks.acuity.questions import VERSION, question
-from snellen.benchmarks.acuity.scorers import strict
 from snellen.benchmarks.acuity.steering import grow
 from snellen.benchmarks.acuity.through import with_media
 from snellen.benchmarks.base import Benchmark, Data, Forecast, Headline, ModelFacts, ScoredAnswer, SummaryDetails

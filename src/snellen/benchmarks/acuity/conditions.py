@@ -14,9 +14,8 @@ from msgspec import Struct
 from snellen.benchmarks.acuity.attribute import SIDE, Attribute
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES, CHART_ATTRIBUTES, DEFAULT, EVERY_ATTRIBUTE
 from snellen.errors import UsageError
-from snellen.scoring.psychometrics.curve import AnswerModel, Shape, forced_choice
+from snellen.scoring.psychometrics.curve import AnswerModel, Shape, forced_choice, same_different
 from snellen.scoring.psychometrics.estimate import BATCH, LEAST, MOST, WIDTH
-from snellen.scoring.psychometrics.same_different import same_different
 
 SMALLEST_SIDE, LARGEST_SIDE = 48, 4096
 CHART = "chart"

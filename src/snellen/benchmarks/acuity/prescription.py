@@ -1,7 +1,7 @@
 """The prescription: what to send to a model so that it sees, in plain English, with intervals.
 
 `acuity_details` is the benchmark's `details`: fields for summary.json and `--json`, and the same in lines for the terminal. A page
-gets the fields by snellen.runs.summary_details.details(run). They are:
+gets the fields by snellen.runs.score_rows.details(run). They are:
 
     conditions    one a condition: threshold in px sent, after the processor, in patches, with intervals
     pictures      one a side: size sent and after the processor, and how that is known

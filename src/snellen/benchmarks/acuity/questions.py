@@ -19,8 +19,8 @@ from snellen.benchmarks.acuity.drawing import png
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart.questions import ChartQuestion
 from snellen.benchmarks.chart.rng import Stream
+from snellen.scoring.psychometrics.curve import EQUAL_PAIR
 from snellen.scoring.psychometrics.estimate import BATCH
-from snellen.scoring.psychometrics.same_different import EQUAL_PAIR
 from snellen.sources.blobs import Drawn
 from snellen.text import shorten
 from snellen.types import Image, Kind, MediaSettings, Part, Pick, Prompt, Sample, Text, Video

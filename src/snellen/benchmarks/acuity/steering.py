@@ -14,10 +14,18 @@ from snellen.benchmarks.acuity.attribute import DECIMALS, Attribute
 from snellen.benchmarks.acuity.conditions import SURVEY_EACH, SURVEY_LEVELS, AcuityPlan, Condition, plan
 from snellen.benchmarks.acuity.questions import QuestionPlace, place_of, question
 from snellen.benchmarks.base import Data, ScoredAnswer
-from snellen.scoring.psychometrics.curve import ABSTAINED, DIFFERENT, RIGHT, SAME, WRONG, AnswerModel
+from snellen.scoring.psychometrics.curve import (
+    ABSTAINED,
+    DIFFERENT,
+    EQUAL_PAIR,
+    EQUAL_SLOTS,
+    RIGHT,
+    SAME,
+    WRONG,
+    AnswerModel,
+)
 from snellen.scoring.psychometrics.estimate import BATCH, CatchTrials, ThresholdEstimate, catch_slots, estimate
 from snellen.scoring.psychometrics.posterior import Posterior, choose_levels
-from snellen.scoring.psychometrics.same_different import EQUAL_PAIR, EQUAL_SLOTS
 from snellen.types import Sample
 
 Answers = tuple[tuple[float, int], ...]

@@ -17,9 +17,8 @@ from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
 from snellen.benchmarks.chart.drawing import Canvas
-from snellen.benchmarks.chart.questions import arranged, balanced, sample
+from snellen.benchmarks.chart.questions import PROFILES, SCORERS, arranged, balanced, sample, summarize
 from snellen.benchmarks.chart.rng import Stream
-from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
 from snellen.errors import UsageError
 from snellen.sources.blobs import Drawn, stored_png

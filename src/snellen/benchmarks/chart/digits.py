@@ -18,9 +18,8 @@ from PIL import Image as Picture
 
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
-from snellen.benchmarks.chart.questions import arranged, balanced, sample
+from snellen.benchmarks.chart.questions import PROFILES, SCORERS, arranged, balanced, sample, summarize
 from snellen.benchmarks.chart.rng import Stream
-from snellen.benchmarks.chart.scorers import PROFILES, SCORERS, summarize
 from snellen.sources.blobs import Drawn, stored_png
 from snellen.types import Image, Sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snellen.benchmarks.chart.creatures import CREATURES
 from snellen.benchmarks.chart.digits import DIGITS
-from snellen.benchmarks.chart.scorers import summarize
+from snellen.benchmarks.chart.questions import summarize
 from snellen.benchmarks.suite import suite
 
 CHART = suite(

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Published, Scorer
-from snellen.benchmarks.fgbmk import data_checks, data_files, interop, locate, metrics, samples
+from snellen.benchmarks.fgbmk import data_checks, interop, locate, samples, scorers
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
 from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.benchmarks.fgbmk.scorers import official, strict
@@ -98,14 +98,14 @@ def _declared(name: str) -> Benchmark:
         version=VERSION,
         samples=partial(samples.samples, member),
         score=SCORERS,
-        summarize=metrics.summarize_member,
+        summarize=scorers.summarize_member,
         profiles=PROFILES,
         size=size,
         digest=lambda data: data_checks.digest_of(locate.member_files(member, data), data),
         options=hints.OPTIONS,
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
         results=partial(interop.read_member_results, member),
-        files=partial(data_files.of_member, member),
+        files=partial(data_checks.of_member, member),
         notices=notices,
         published=published_columns(name),
         exports={"authors": interop.write},
@@ -128,7 +128,7 @@ def _whole() -> Benchmark:
         version=VERSION,
         samples=_samples,
         score=SCORERS,
-        summarize=metrics.summarize_all,
+        summarize=scorers.summarize_all,
         profiles=PROFILES,
         size=_size,
         digest=lambda data: data_checks.digest_of([file for files in chosen(data).values() for file in files], data),
@@ -140,7 +140,7 @@ def _whole() -> Benchmark:
         },
         members=tuple(_declared(name) for name in members()),
         results=interop.read_all_results,
-        files=lambda data: data_files.of_all(data, set(chosen(data))),
+        files=lambda data: data_checks.of_all(data, set(chosen(data))),
         notices=_notices,
         published=published_tables(),
         exports={"authors": interop.write},

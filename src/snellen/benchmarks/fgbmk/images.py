@@ -16,7 +16,7 @@ from snellen.benchmarks.base import Data
 from snellen.errors import DataError
 from snellen.sources import Unreadable, locate
 from snellen.sources.blobs import stream
-from snellen.sources.git_lfs import fetch_hint, pointer_of
+from snellen.sources.hub import fetch_hint, pointer_of
 from snellen.sources.image_roots import ImageRoots, missing_places
 from snellen.sources.image_sets import image_sets
 from snellen.types import Blob

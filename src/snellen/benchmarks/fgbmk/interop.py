@@ -22,8 +22,8 @@ from snellen.benchmarks.fgbmk.scorers import gold_text, prompt_question
 from snellen.errors import DataError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
-from snellen.formats.export import Exported
 from snellen.formats.readers import first_columns, table_rows
+from snellen.formats.writers import Exported
 from snellen.sources import FileBlob
 from snellen.sources.encodings import Row
 from snellen.types import Record, Response, Sample

@@ -15,7 +15,7 @@ from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Tree, kept_tree, salvaged
 from snellen.sources.blobs import stream
-from snellen.sources.git_lfs import LfsPointer, fetch_hint, pointer_in
+from snellen.sources.hub import LfsPointer, fetch_hint, pointer_in
 from snellen.sources.image_sets import image_set_of
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.tree import NOT_IN_PLACE, TARS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from snellen.benchmarks import published
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.fika import metrics, samples, scorers
+from snellen.benchmarks.fika import metrics, samples
 
 VERSION = "1"
 PROFILES = {
@@ -41,7 +41,7 @@ FIKA = Benchmark(
     name="fika",
     version=VERSION,
     samples=samples.samples,
-    score={"strict": scorers.unjudged},
+    score={"strict": metrics.unjudged},
     summarize=metrics.summarize,
     profiles=PROFILES,
     size=samples.size,
@@ -54,9 +54,9 @@ FIKA = Benchmark(
         "licence": "its own: non-commercial evaluation, no redistribution of data or gold answers",
     },
     notices=samples.notices,
-    rubric=scorers.rubric,
-    judged_text=scorers.judged_text,
-    ruled_correct=scorers.ruled_correct,
+    rubric=metrics.rubric,
+    judged_text=metrics.judged_text,
+    ruled_correct=metrics.ruled_correct,
     headline=metrics.headline,
     variables=VARIABLES,
     places=PLACES,

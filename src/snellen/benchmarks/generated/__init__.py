@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Scorer
-from snellen.benchmarks.fgbmk import metrics as summary
+from snellen.benchmarks.fgbmk import scorers as summary
 from snellen.benchmarks.fgbmk.scorers import official, strict
 from snellen.benchmarks.generated.manifest import PICTURES, QUESTIONS, TAXONOMY, Manifest, PartInfo, read_manifest
 from snellen.errors import DataError, UsageError

@@ -19,8 +19,8 @@ from snellen.benchmarks.table.operations import LETTERS, parsed_list
 from snellen.benchmarks.table.prompts import prompt_text
 from snellen.benchmarks.table.scorers import answer_line
 from snellen.errors import DataError
-from snellen.scoring.rules import options as option_rules
-from snellen.scoring.rules import short_answers, yes_no
+from snellen.scoring.rules import short_answers, vlmevalkit
+from snellen.scoring.rules import vlmevalkit as option_rules
 from snellen.scoring.rules.short_answers import ReferenceStopsError
 from snellen.sources.pandas_cells import as_pandas, column_kinds, row_as_pandas
 
@@ -360,8 +360,8 @@ def _mmmu(dataset: str, rows: list[Row]) -> Report:
 def _natural_bench(dataset: str, rows: list[Row]) -> Report:
     if len(rows) != 7600:
         raise _stop("AssertionError")
-    read = [yes_no.read_natural_bench(row["prediction"], str(row["type"])) for row in rows]
-    return dict(yes_no.natural_bench_report([read[at : at + 4] for at in range(0, len(read), 4)]))
+    read = [vlmevalkit.read_natural_bench(row["prediction"], str(row["type"])) for row in rows]
+    return dict(vlmevalkit.natural_bench_report([read[at : at + 4] for at in range(0, len(read), 4)]))
 
 
 def _real_world(dataset: str, rows: list[Row]) -> Report:
@@ -369,18 +369,18 @@ def _real_world(dataset: str, rows: list[Row]) -> Report:
 
 
 def _yes_no(dataset: str, rows: list[Row]) -> Report:
-    read = [{**row, "extracted": yes_no.read_yes_no(row["prediction"])} for row in rows]
+    read = [{**row, "extracted": vlmevalkit.read_yes_no(row["prediction"])} for row in rows]
     if dataset == "POPE":
-        return [{"split": part, **cells} for part, cells in yes_no.pope_report(read).items()]
+        return [{"split": part, **cells} for part, cells in vlmevalkit.pope_report(read).items()]
     if dataset == "HallusionBench":
-        return [{"split": part, **cells} for part, cells in yes_no.hallusion_report(read).items()]
+        return [{"split": part, **cells} for part, cells in vlmevalkit.hallusion_report(read).items()]
     if dataset == "MME":
         try:
-            return [dict(yes_no.mme_report(read))]
+            return [dict(vlmevalkit.mme_report(read))]
         except (KeyError, IndexError) as error:
             raise _stop(type(error).__name__, str(error)) from error
     if dataset == "AMBER":
-        return [dict(yes_no.amber_report(read))]
+        return [dict(vlmevalkit.amber_report(read))]
     report = {"Overall": 100 * _share([row["answer"] == row["extracted"] for row in read])}
     for level in ("category", "l2-category"):
         for name in dict.fromkeys(row[level] for row in read if row.get(level) is not None):

@@ -16,7 +16,7 @@ from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
 from snellen.scoring.extract import read
 from snellen.scoring.replies.reply import visible
-from snellen.scoring.rules import lmms_eval, options, short_answers, yes_no
+from snellen.scoring.rules import lmms_eval, short_answers, vlmevalkit
 from snellen.types import Sample, Score, Verdict
 
 PROFILES = {
@@ -82,7 +82,7 @@ def _single(rule: ScoreRule, profile: ProfileName) -> Scorer:
         answer = reader(rule, sample, reply) if reader is not None else reply
         if answer is None:
             return _unread(_why(rule))
-        if answer == options.REFUSED and options.REFUSED not in sample.options and rule.read in _BY_LETTER:
+        if answer == vlmevalkit.REFUSED and vlmevalkit.REFUSED not in sample.options and rule.read in _BY_LETTER:
             return _unread(REFUSAL)
         value = compare(rule, sample, reply, answer)
         return graded(value, answer)
@@ -215,7 +215,7 @@ def _kit_letter(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     choices = dict(sample.options)
     if not choices and rule.open_option:
         choices = {"A": golds_of(sample)[0], "B": rule.open_option}
-    return options.infer(reply, choices) if choices else None
+    return vlmevalkit.infer(reply, choices) if choices else None
 
 
 def _kit_answer_line(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
@@ -236,7 +236,7 @@ def answer_line(reply: str) -> str:
 
 
 def _kit_yes_no(rule: ScoreRule, sample: Sample, reply: str) -> bool | None:
-    return {"Yes": True, "No": False}.get(yes_no.read_yes_no(reply))
+    return {"Yes": True, "No": False}.get(vlmevalkit.read_yes_no(reply))
 
 
 def _first_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:

@@ -16,7 +16,7 @@ from snellen.benchmarks.base import Benchmark, Headline, Published, Scorer
 from snellen.benchmarks.published import column, load
 from snellen.benchmarks.suite import suite
 from snellen.benchmarks.vlm2 import interop, metrics, prompts, samples, scorers
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS, Subtask
 from snellen.scoring.scores import COUNT_AS_WRONG, LEFT_OUT
 from snellen.types import Metric
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snellen.benchmarks.vlm2 import locate, parse_row
+from snellen.benchmarks.vlm2.layout import Subtask
 from snellen.benchmarks.vlm2.locate import SubtaskQuestions
-from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.sources.encodings import Row

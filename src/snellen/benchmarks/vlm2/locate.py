@@ -12,8 +12,7 @@ from typing import Any
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import layout, vlmevalkit_tsv
-from snellen.benchmarks.vlm2.layout import SubtaskImages
-from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.benchmarks.vlm2.layout import Subtask, SubtaskImages
 from snellen.errors import DataError, UsageError
 from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, salvaged
 from snellen.sources import digest as digest_of

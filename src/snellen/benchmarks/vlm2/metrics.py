@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from snellen.benchmarks.vlm2.layout import BY_NAME, Subtask
 from snellen.benchmarks.vlm2.scorers import normalised_count_score
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, Subtask
 from snellen.scoring.metrics import share
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics import interval

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from snellen.benchmarks.vlm2.subtasks import Subtask
+from snellen.benchmarks.vlm2.layout import Subtask
 from snellen.types import Kind, Prompt, Sample
 
 KINDS: Mapping[str, Kind] = {"pair": "truth", "count": "count", "group": "choice", "video": "open"}

@@ -14,9 +14,9 @@ from typing import Any
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import locate, parse_row, prompts
 from snellen.benchmarks.vlm2.data_checks import row_fault, survey
+from snellen.benchmarks.vlm2.layout import Subtask
 from snellen.benchmarks.vlm2.locate import SubtaskQuestions
 from snellen.benchmarks.vlm2.prompts import VariantPrompting
-from snellen.benchmarks.vlm2.subtasks import Subtask
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.sources.encodings import Row

@@ -13,8 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from snellen.benchmarks.vlm2.layout import SubtaskImages
-from snellen.benchmarks.vlm2.subtasks import BY_NAME, SUBTASKS, Subtask
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS, Subtask, SubtaskImages
 from snellen.errors import DataError
 from snellen.sources import vlmevalkit_tsv
 from snellen.sources.encodings import Row

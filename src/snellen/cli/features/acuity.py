@@ -17,7 +17,7 @@ from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.acuity.metrics import ConditionResult
-    from snellen.features.acuity.selection import EncoderConditions
+    from snellen.features.acuity.drawings import EncoderConditions
     from snellen.features.acuity.thresholds import EncoderThreshold
     from snellen.runs.acuity_results import MeasuredRun
 
@@ -95,11 +95,10 @@ def acuity(
     """
     from msgspec import to_builtins
 
-    from snellen.features.acuity.encode import encode_pictures, seen_share
-    from snellen.features.acuity.selection import select_conditions
+    from snellen.features.acuity.drawings import encode_pictures, seen_share, select_conditions
     from snellen.features.acuity.thresholds import EncoderSettings, encoder_threshold
     from snellen.features.encoders import open_encoder
-    from snellen.features.ranking.blas import single_threaded
+    from snellen.features.ranking.similarity import single_threaded
 
     measured = None if run is None else _measured(run)
     chosen = select_conditions(encoder, drawing.attributes, drawing.sides, None if measured is None else measured.plan)

@@ -88,7 +88,7 @@ def sweep(
             result = measure(with_values(features, view.values))
             layered += [structs.replace(one, name=f"{view.name}/{one.name}") for one in metrics_of(result)]
     if options.curve is not None:
-        from snellen.reports.features.curves import ENDINGS, write_sweep
+        from snellen.reports.features.export import ENDINGS, write_sweep
 
         target = require_output_file(options.curve, "--curve", ENDINGS)
         if target.suffix.lower() not in ENDINGS:

@@ -139,7 +139,7 @@ def attack(
     from msgspec import to_builtins
 
     from snellen.features.attacks import classifier
-    from snellen.features.attacks.given_starts import read_starts
+    from snellen.features.attacks.pgd import read_starts
     from snellen.features.encoders import open_encoder
     from snellen.features.extract.loop import torch_threads
     from snellen.features.probes.head import load_head

@@ -15,12 +15,12 @@ from typing import Any
 from msgspec import structs
 
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
-from snellen.easi.external import compare, import_run, lmms_eval, log_errors, outcome, process, vlmevalkit
+from snellen.easi.external import compare, import_run, lmms_eval, outcome, process, vlmevalkit
 from snellen.easi.external.import_run import HarnessAnswers
 from snellen.easi.external.outcome import DrivenHarness, HarnessFiles
 from snellen.easi.external.process import CommandEnd
 from snellen.easi.external.settings import BenchmarkJob, HarnessOutcome, HarnessSettings, jobs
-from snellen.easi.external.vlmevalkit_judge import JudgeEvidence, evidence
+from snellen.easi.external.vlmevalkit import JudgeEvidence, evidence
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, InterruptedRunError, UsageError
@@ -171,7 +171,7 @@ class _Driver:
         return outcome.made(self.harness, job, base, result_files, problems)
 
     def _failed(
-        self, job: BenchmarkJob, ended: CommandEnd, seconds: float, errors: Iterable[log_errors.LoggedError]
+        self, job: BenchmarkJob, ended: CommandEnd, seconds: float, errors: Iterable[outcome.LoggedError]
     ) -> HarnessOutcome:
         """Return the outcome of a benchmark whose command wrote nothing."""
         return HarnessOutcome(
@@ -216,7 +216,7 @@ class _Driver:
         work: Path,
         ended: CommandEnd,
         seconds: float,
-        errors: Mapping[str, list[log_errors.LoggedError]],
+        errors: Mapping[str, list[outcome.LoggedError]],
     ) -> HarnessOutcome:
         problems = Problems()
         written: dict[str, vlmevalkit.VLMEvalKitFiles] = {}
@@ -269,7 +269,7 @@ class _Driver:
             status, seconds = status or ended.status, seconds + took
             try:
                 written[part] = vlmevalkit.written(work, self.settings, data, before)
-                pieces.append(evidence(written[part].judged, log_errors.lines_of(self.log, begun)))
+                pieces.append(evidence(written[part].judged, outcome.lines_of(self.log, begun)))
                 theirs = None if status else compare.of_kit(job, written, problems, judged=True)
             except DataError as error:
                 problems.add(data, error.message)
@@ -308,9 +308,9 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[log_errors.LoggedError]]:
+def _faults(log: Path, start: int, names: Sequence[str]) -> dict[str, list[outcome.LoggedError]]:
     """Return the errors logged since the log was `start` bytes long."""
-    return log_errors.faults(log_errors.lines_of(log, start), names)
+    return outcome.faults(outcome.lines_of(log, start), names)
 
 
 def _ends(ended: CommandEnd, settings: HarnessSettings) -> list[str]:

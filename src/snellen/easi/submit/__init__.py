@@ -22,7 +22,7 @@ from snellen.easi.submit.package import OUT, PROFILE, UPLOADS, Prepared, prepare
 from snellen.easi.submit.payload import Metadata, is_model_name, metadata
 from snellen.engine.journal import storage_error
 from snellen.errors import PreflightError, SubmissionError
-from snellen.models.api.keys import find_key
+from snellen.models.api.services import find_key
 from snellen.redaction import redact_bytes
 
 __all__ = [

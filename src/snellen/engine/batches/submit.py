@@ -13,7 +13,7 @@ from snellen.engine.resume import Key, Work, key
 from snellen.engine.retry import Backoff, repeated_prompt
 from snellen.engine.stopping import Stop
 from snellen.errors import AuthError, BatchError, DataError, InputError, ModelError
-from snellen.models.api.batches.refusals import learned_limits, queue_is_full
+from snellen.models.api.batches.replies import learned_limits, queue_is_full
 from snellen.models.api.batches.service import (
     FILLED,
     BatchLimits,

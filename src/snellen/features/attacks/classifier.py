@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from snellen.errors import DataError, UsageError
-from snellen.features.attacks.given_starts import select_starts
-from snellen.features.attacks.pgd import fgbmk_legacy, predictions
+from snellen.features.attacks.pgd import fgbmk_legacy, predictions, select_starts
 from snellen.features.attacks.robust_accuracy import AttackCurve, attack_curve, compare_sets, join_curves, share_metric
 from snellen.features.extract.preprocess import Transform, decode, require_encoder, require_transform, resize_and_crop
 from snellen.features.probes.head import ProbeHead

@@ -18,8 +18,14 @@ from transformers.models.auto import modeling_auto
 from transformers.utils import logging
 
 from snellen.errors import PreflightError
-from snellen.features.encoders.base import Encoder, EncoderParts, catch_output
-from snellen.features.encoders.feature_maps import build_map_parts, is_hierarchical, pool_model
+from snellen.features.encoders.base import (
+    Encoder,
+    EncoderParts,
+    build_map_parts,
+    catch_output,
+    is_hierarchical,
+    pool_model,
+)
 from snellen.features.encoders.image_processor import PACKED, first_line, read_transform, verify_transform
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.checkpoint import Checkpoint, find, pick_device, pick_dtype, stored_dtype

@@ -10,8 +10,15 @@ import torch
 from torch import nn
 
 from snellen.errors import PreflightError
-from snellen.features.encoders.base import Encoder, EncoderParts, weights_digest
-from snellen.features.encoders.feature_maps import Layout, average_map, build_map_parts, map_tokens
+from snellen.features.encoders.base import (
+    Encoder,
+    EncoderParts,
+    Layout,
+    average_map,
+    build_map_parts,
+    map_tokens,
+    weights_digest,
+)
 from snellen.features.encoders.weight_files import fetch_weights, find_weights, tensor_shapes
 from snellen.features.extract.preprocess import Transform
 from snellen.features.store.format import PATCH_TOKENS

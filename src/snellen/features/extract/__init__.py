@@ -12,8 +12,7 @@ import numpy as np
 
 from snellen.errors import DataError, UsageError
 from snellen.features.extract.loop import EncodedRows, encode_rows
-from snellen.features.store.format import PATCH_TOKENS, StoreMeta, TokenOutput
-from snellen.features.store.space import describe_space
+from snellen.features.store.format import PATCH_TOKENS, StoreMeta, TokenOutput, describe_space
 from snellen.features.store.splits import read_splits
 from snellen.features.store.writer import StoreRows, StoreWriter
 from snellen.sources import FileBlob, Tree, ZipBlob, digest

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.features.extract.preprocess import Transform, normalise, normalise_into, read_pixels
-from snellen.features.ranking.blas import single_threaded
+from snellen.features.ranking.similarity import single_threaded
 from snellen.types import Blob
 
 if TYPE_CHECKING:

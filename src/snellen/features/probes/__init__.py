@@ -21,9 +21,8 @@ from snellen.features.probes.fit import Method, TrainedProbe, default_grid, trai
 from snellen.features.probes.head import ProbeHead, Scale
 from snellen.features.probes.protocol import class_columns, finite_rows, split_parts
 from snellen.features.probes.results import ClassAccuracy, ProbeResult, ScoredPart, accuracy_metrics, score_parts
-from snellen.features.ranking.blas import single_threaded
 from snellen.features.ranking.relevance import RowsOf, as_labels
-from snellen.features.ranking.similarity import check_values
+from snellen.features.ranking.similarity import check_values, single_threaded
 
 __all__ = ["ClassAccuracy", "Probe", "ProbeSettings", "accuracy_metrics", "finite_rows", "probe"]
 

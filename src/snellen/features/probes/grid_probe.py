@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from snellen.errors import UsageError
 from snellen.features.layers import layer_views
 from snellen.features.probes.calibration import BINS, Calibration, RowProbabilities, calibrate, class_probabilities
-from snellen.features.probes.confusion import Confusion, count_confusions
 from snellen.features.probes.dinov2_grid import GridRecipe, HeadGrid, Trial, train_grid
 from snellen.features.probes.head import ProbeHead, Scaling
 from snellen.features.probes.protocol import finite_rows
-from snellen.features.probes.results import accuracy_metrics, place_true_class
+from snellen.features.probes.results import Confusion, accuracy_metrics, count_confusions, place_true_class
 from snellen.features.ranking.relevance import select_rows
 from snellen.features.store import Features, open_store, store_outputs
 from snellen.features.store.labels import Labels, find_columns

@@ -20,7 +20,7 @@ from snellen.features.probes.protocol import class_columns, split_parts
 from snellen.features.probes.results import ProbeResult, ScoredPart, score_parts
 from snellen.features.ranking.relevance import RowsOf, as_labels
 from snellen.features.ranking.similarity import check_values
-from snellen.features.store.tokens import PatchTokens
+from snellen.features.store.format import PatchTokens
 from snellen.installation import install_hint
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from snellen.errors import DataError, UsageError
-from snellen.features.store.tokens import PatchTokens
+from snellen.features.store.format import PatchTokens
 
 NetworkKind = Literal["mlp", "attentive"]
 Values = np.ndarray | PatchTokens

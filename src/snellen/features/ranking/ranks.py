@@ -19,7 +19,6 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.ranking.blas import single_threaded
 from snellen.features.ranking.radix import between_by_levels, between_by_values, count_above, limits_around
 from snellen.features.ranking.relevance import Relevance
 from snellen.features.ranking.similarity import (
@@ -28,6 +27,7 @@ from snellen.features.ranking.similarity import (
     exact_block,
     exact_pairs,
     float32_error,
+    single_threaded,
     tie_width,
     uses_differences,
 )

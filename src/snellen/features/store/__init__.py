@@ -13,10 +13,9 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.store.format import StoreMeta, read_meta, read_table
+from snellen.features.store.format import PatchTokens, StoreMeta, open_tokens, read_meta, read_table
 from snellen.features.store.importers import import_file
 from snellen.features.store.labels import Labels
-from snellen.features.store.tokens import PatchTokens, open_tokens
 
 __all__ = ["Features", "Labels", "PatchTokens", "import_file", "open_store", "open_tokens", "store_outputs"]
 

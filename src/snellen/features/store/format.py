@@ -4,11 +4,16 @@ store.json       what made it, its digest, the outputs with file, width and dtyp
 rows.parquet     id, split and class ids of every row, in the order of the arrays
 <output>.npy     [rows, width], a plain numpy file: any program can map it
 commits.jsonl    while an extraction runs: which rows are on disk
+
+Disk space of a feature store: what it takes, told before the first image is encoded.
+
+Patch tokens of a store, read a few rows at a time: a file of them is often larger than the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,10 +24,52 @@ from msgspec import UNSET, Struct, UnsetType, field
 from snellen.atomic_write import replacing
 from snellen.engine.fingerprint import digest
 from snellen.engine.run_folder import RunFolder
-from snellen.errors import DataError
+from snellen.errors import DataError, StorageError
 from snellen.features.store.labels import Labels, from_ids, from_lists
 from snellen.sources.parquet import read_whole
 from snellen.text import pretty_json
+
+UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+def size_text(count: float) -> str:
+    """Return a number of bytes in the largest decimal unit that it reaches.
+
+    >>> size_text(3_140_000_000), size_text(512)
+    ('3.1 GB', '512 bytes')
+    """
+    for unit, size in UNITS:
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def describe_space(path: Path | str, tokens: TokenOutput, rows: int) -> str:
+    """Describe in one sentence what the patch tokens of these rows take, and what is free."""
+    return (
+        f"{PATCH_TOKENS}: {rows:,} images x {tokens.tokens:,} tokens x {tokens.width:,} values of {tokens.dtype} take "
+        f"{size_text(rows * tokens.row_bytes)} of the disk; {size_text(free_bytes(Path(path)))} are free."
+    )
+
+
+def require_space(path: Path, outputs: Iterable[StoreOutput], tokens: TokenOutput | None, rows: int) -> None:
+    """Raise StorageError if the arrays of a new store do not fit on its disk."""
+    needed = rows * sum(array.width * np.dtype(array.dtype).itemsize for array in outputs)
+    needed += rows * tokens.row_bytes if tokens is not None else 0
+    free = free_bytes(path)
+    if needed > free:
+        hint = "Write to another disk with --out"
+        hint += ", or omit --tokens." if tokens is not None else ", or store float16 with --dtype."
+        raise StorageError(f"{path}: the store needs {size_text(needed)}; {size_text(free)} are free.", hint)
+
+
+def free_bytes(path: Path) -> int:
+    """Return the free bytes of the disk that a folder lies on, or will lie on."""
+    place = path.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return shutil.disk_usage(place).free
+
 
 META = "store.json"
 PATCH_TOKENS = "patch_tokens"
@@ -186,3 +233,72 @@ def labels_of_rows(labels: Labels, rows: np.ndarray) -> Labels:
     if remaining.single is not None:
         return from_ids(remaining.single, None, "")
     return from_lists(remaining.ids(), None, "")
+
+
+class PatchTokens(Struct, frozen=True, eq=False):
+    """Patch tokens of the n rows of a store.
+
+    Attributes:
+        values: [n and gaps, tokens, width], memory-mapped, as stored.
+        rows: [n] row of `values` of each row.
+        path: the store's folder.
+    """
+
+    values: np.ndarray
+    rows: np.ndarray
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return (n, tokens, width)."""
+        return len(self.rows), int(self.values.shape[1]), int(self.values.shape[2])
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """Read some rows, in their order: float32 [m, tokens, width]."""
+        return np.asarray(self.stored(rows), dtype=np.float32)
+
+    def stored(self, rows: np.ndarray) -> np.ndarray:
+        """Read some rows as they are stored."""
+        return np.asarray(self.values[self.rows[rows]])
+
+    def take(self, rows: np.ndarray) -> PatchTokens:
+        """Take some rows, in their order, without reading them."""
+        return PatchTokens(self.values, self.rows[rows], self.path)
+
+
+def open_tokens(path: Path | str) -> PatchTokens:
+    """Open the patch tokens of a store without reading them.
+
+    Raises:
+        DataError: no store there, an unfinished or damaged one, or one without patch tokens.
+    """
+    folder = Path(path)
+    meta = read_meta(folder)
+    if not meta.complete:
+        raise DataError(
+            f"{folder}: its extraction is incomplete, so rows are missing",
+            "Repeat the command that began it; it resumes.",
+        )
+    tokens = meta.patch_tokens
+    if isinstance(tokens, UnsetType):
+        raise DataError(
+            f"{folder} holds no patch tokens; it has: {', '.join(meta.outputs)}",
+            "Extract them into a new store: snellen features extract … --tokens --out NEW.",
+        )
+    file = folder / tokens.file
+    try:
+        values: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{file} cannot be read: {error}", DAMAGED_HINT) from error
+    expected = [meta.rows + len(tokens.gaps), tokens.tokens, tokens.width]
+    if list(values.shape) != expected or str(values.dtype) != tokens.dtype:
+        raise DataError(
+            f"{file} holds {list(values.shape)} {values.dtype}; store.json says {expected} {tokens.dtype}", DAMAGED_HINT
+        )
+    rows = np.setdiff1d(np.arange(expected[0]), np.array(tokens.gaps, dtype=np.int64))
+    if len(rows) != meta.rows:
+        raise DataError(f"{folder}: the gaps of its patch tokens are not rows of {file.name}", DAMAGED_HINT)
+    return PatchTokens(values, rows, folder)

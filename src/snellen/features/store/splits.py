@@ -17,7 +17,7 @@ from snellen.errors import DataError, UsageError
 from snellen.features.store.importers import SPLITS
 from snellen.features.store.labels import NUMBERS, from_texts
 from snellen.features.store.writer import StoreRows
-from snellen.sources.git_lfs import POINTER_BYTES, fetch_hint, pointer_of
+from snellen.sources.hub import POINTER_BYTES, fetch_hint, pointer_of
 
 CLASSES = "classes.txt"
 

@@ -30,11 +30,11 @@ from snellen.features.store.format import (
     fingerprint,
     labels_of_rows,
     read_meta,
+    require_space,
     write_meta,
     write_table,
 )
 from snellen.features.store.labels import Labels
-from snellen.features.store.space import require_space
 
 COMMITS = "commits.jsonl"
 

@@ -27,7 +27,7 @@ from snellen.errors import (
     UsageError,
 )
 from snellen.models import trace
-from snellen.models.agents import apptainer, install, own_config, own_program, process, sandbox, tool_setup
+from snellen.models.agents import apptainer, install, own_program, process, sandbox, tool_setup
 from snellen.models.agents.limits import NETWORKS, AgentLimits, breach_text, limits_of
 from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.programs import require_unseen
@@ -36,8 +36,8 @@ from snellen.models.agents.runner import NO_KEY, AgentRunner
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.workdir import AgentModelSettings
 from snellen.models.api.endpoint import parse_endpoint
-from snellen.models.api.keys import find_key
 from snellen.models.api.prices import load_price
+from snellen.models.api.services import find_key
 from snellen.models.base import Model, ModelOptions, changed_option, effective
 from snellen.models.shutdowns import announced
 from snellen.models.tools.settings import require_apart
@@ -69,8 +69,8 @@ class AgentModel(Model):
         self._options = options
         _refuse(options)
         config_file = options.agent_config
-        own = None if config_file is None else own_config.read(self._kind, Path(config_file))
-        self._usual = own_config.usual(self._kind) if config_file is None and not options.agent_model else None
+        own = None if config_file is None else own_program.read(self._kind, Path(config_file))
+        self._usual = own_program.usual(self._kind) if config_file is None and not options.agent_model else None
         named = own or self._usual  # of a configuration in its usual place, model, endpoint and key alone are used
         provider, _, model = (options.agent_model or (named.model if named else "")).partition("/")
         if not (provider and model):
@@ -277,7 +277,7 @@ class AgentModel(Model):
         raise error
 
 
-def _looked_in(config: own_config.OwnConfig | None) -> str:
+def _looked_in(config: own_program.OwnConfig | None) -> str:
     return "" if config is None else f", and {config.path} names no model"
 
 

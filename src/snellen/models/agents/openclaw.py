@@ -16,7 +16,7 @@ import msgspec
 
 from snellen.models.agents import tool_setup
 from snellen.models.agents.openclaw_record import SESSION
-from snellen.models.agents.own_config import as_object, merged
+from snellen.models.agents.own_program import as_object, merged
 from snellen.models.agents.process import AgentCommand
 from snellen.models.agents.workdir import CONTEXT, KEY, AgentModelSettings, Workdir, write_config
 from snellen.models.tools.settings import ToolSettings

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from snellen.atomic_write import replacing
 from snellen.errors import AuthError, BadReplyError, BadRequestError, InputError, ModelError, ModelTimeoutError
-from snellen.models.api.batches.answers import check_id, decoded, moment
+from snellen.models.api.batches.replies import check_id, decoded, moment
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.errors import error_object, excerpt
 from snellen.models.api.request import Body

@@ -16,11 +16,10 @@ from msgspec import structs
 from snellen.errors import AuthError, BadRequestError, ModelError, UsageError
 from snellen.models.api.endpoint import Endpoint
 from snellen.models.api.errors import from_status
-from snellen.models.api.keys import find_key
 from snellen.models.api.prices import Price, find_price, provider_of
 from snellen.models.api.reply import place_of_text
 from snellen.models.api.request import Body, BodyWriter
-from snellen.models.api.services import Service, changed_fields, service
+from snellen.models.api.services import Service, changed_fields, find_key, service
 from snellen.models.base import ModelOptions
 from snellen.models.image_tokens import ImageLimit
 from snellen.types import NOWHERE, Prompt, Response

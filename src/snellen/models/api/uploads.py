@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from snellen.errors import BadReplyError
-from snellen.models.api.batches.answers import decoded
+from snellen.models.api.batches.replies import decoded
 from snellen.models.api.errors import excerpt
 
 if TYPE_CHECKING:  # aiohttp takes 0.1 s to import, which most runs of this module's importers do not need

@@ -107,7 +107,7 @@ def open_backend(settings: ToolSettings, relay: str | None = None) -> Backend:
     inner: Backend | None = None
     if not settings.replay:
         if settings.backend == "web" and relay is not None:
-            from snellen.models.tools.web_relay import RelayedBackend
+            from snellen.models.tools.web import RelayedBackend
 
             inner = RelayedBackend(settings, relay)
         elif settings.backend == "web":

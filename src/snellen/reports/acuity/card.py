@@ -10,9 +10,16 @@ from snellen.benchmarks.acuity.attribute import Attribute
 from snellen.benchmarks.acuity.comparison import compare_conditions
 from snellen.benchmarks.acuity.conditions import Condition
 from snellen.benchmarks.acuity.through import change_words
-from snellen.reports.acuity.level_text import STATE_WORDS, fault_text, interval_text, level_text, threshold_text
-from snellen.reports.acuity.people import people_value
-from snellen.reports.acuity.view import AcuityView, MeasuredCondition
+from snellen.reports.acuity.view import (
+    STATE_WORDS,
+    AcuityView,
+    MeasuredCondition,
+    fault_text,
+    interval_text,
+    level_text,
+    people_value,
+    threshold_text,
+)
 from snellen.reports.escape import escape_invisible
 from snellen.reports.links import gallery_link, meta_filters
 

@@ -6,10 +6,9 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.benchmarks.acuity.metrics import ConditionResult
-from snellen.scoring.psychometrics.curve import RIGHT, Array
-from snellen.scoring.psychometrics.fit import pool, rising_shares
+from snellen.scoring.psychometrics.curve import EQUAL_PAIR, RIGHT, Array
+from snellen.scoring.psychometrics.estimate import pool, rising_shares
 from snellen.scoring.psychometrics.posterior import MASS, Posterior
-from snellen.scoring.psychometrics.same_different import EQUAL_PAIR
 
 POINTS = 81
 DRAWS, SEED = 400, 0

@@ -12,9 +12,16 @@ from snellen.benchmarks.acuity.details import number as number_text
 from snellen.benchmarks.acuity.metrics import ConditionResult
 from snellen.reports.acuity.card import CardLane, CardLine
 from snellen.reports.acuity.curve import curve_band, false_alarms, pooled_answers, shares_at
-from snellen.reports.acuity.level_text import axis_text, level_number, unit_text
-from snellen.reports.acuity.people import PublishedFinding, people_value, published_findings
-from snellen.reports.acuity.view import LetterCounts, MeasuredCondition
+from snellen.reports.acuity.view import (
+    LetterCounts,
+    MeasuredCondition,
+    PublishedFinding,
+    axis_text,
+    level_number,
+    people_value,
+    published_findings,
+    unit_text,
+)
 from snellen.text import slug
 
 WIDTH, HEIGHT = 480.0, 300.0

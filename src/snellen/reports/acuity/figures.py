@@ -12,10 +12,9 @@ from snellen.benchmarks.acuity.attributes.letter import outline
 from snellen.benchmarks.acuity.drawing import coverage, landolt
 from snellen.reports.acuity.card import CardLane, CardLine, CardRun, card_lines
 from snellen.reports.acuity.curve import curve_band, pooled_answers
-from snellen.reports.acuity.level_text import axis_text, level_number
+from snellen.reports.acuity.view import axis_text, level_number
 from snellen.reports.acuity.wall_chart import WIDTH, WallChart, wall_chart
-from snellen.reports.plots.base import Plot, new_figure, series_colour, short_label, unique_name
-from snellen.reports.plots.legend import file_legend
+from snellen.reports.plots.base import Plot, file_legend, new_figure, series_colour, short_label, unique_name
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.scoring.psychometrics.curve import Array
 

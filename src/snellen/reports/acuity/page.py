@@ -14,8 +14,7 @@ from snellen.benchmarks.acuity.prescription import EffectivePixels, Prescription
 from snellen.benchmarks.acuity.processors import PictureSize
 from snellen.reports.acuity.card import GALLERY, AnswerLinks, CardLane, CardRun, card_lines
 from snellen.reports.acuity.curve_panel import CurvePanel, curve_panel
-from snellen.reports.acuity.level_text import interval_text, threshold_text
-from snellen.reports.acuity.view import AcuityView, state_counts
+from snellen.reports.acuity.view import AcuityView, interval_text, state_counts, threshold_text
 from snellen.reports.acuity.wall_chart import WallChart, wall_chart
 from snellen.reports.plots.base import Series
 from snellen.reports.views import RunView

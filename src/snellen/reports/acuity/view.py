@@ -1,22 +1,239 @@
-"""What a run of acuity measured, for the card: results by condition, replies by option, reasoning tokens by level."""
+"""What a run of acuity measured, for the card: results by condition, replies by option, reasoning tokens by level.
+
+Levels, intervals, thresholds and states of acuity as text: `3.2 px`, `8.2 % longer`, `[2.7, 3.7]`, `> 32 px`.
+
+Numbers have the digits that `snellen score` prints; shares are percentages.
+
+What people see, and what was published about models: facts with sources, from people.toml.
+
+Draw of an acuity run's answers for the gallery: a few of every condition, those nearest to its threshold.
+
+Pictures of acuity are drawn when they are read, up to 8,192 pixels a side. A gallery of all answers would take minutes.
+"""
 
 from __future__ import annotations
 
+import heapq
+import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
+from snellen.benchmarks.acuity.attribute import Attribute
 from snellen.benchmarks.acuity.conditions import AcuityPlan, plan
+from snellen.benchmarks.acuity.details import number as number_text
 from snellen.benchmarks.acuity.metrics import ConditionResult, results
+from snellen.benchmarks.acuity.questions import SAME
+from snellen.benchmarks.acuity.steering import is_catch
+from snellen.reports.acuity.curve import curve_fault
+from snellen.runs.answer_view import AnswerView
 from snellen.runs.run import Run
+from snellen.runs.score_rows import details
 from snellen.runs.scoring import count, profiles_of, scores_of
-from snellen.runs.summary_details import details
-from snellen.scoring.psychometrics.fit import BIN
+from snellen.scoring.psychometrics.estimate import BIN
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Record, Sample, Score
+
+SHARE = "share"
+STATE_WORDS = {
+    "open": "not finished",
+    "settled": "",
+    "budget": "interval wider than requested",
+    "floor": "",
+    "ceiling": "seen at every level",
+    "task not understood": "",
+}
+"""What a reader must know of a state that is no fault."""
+
+
+def level_number(value: float, unit: str) -> str:
+    """Format a level without its unit; shares are percentages."""
+    return f"{number_text(100 * value)} %" if is_share(unit) else number_text(value)
+
+
+def is_share(unit: str) -> bool:
+    """Return True for units such as `share of the side`."""
+    return unit == SHARE or unit.startswith(f"{SHARE} ")
+
+
+def unit_text(unit: str) -> str:
+    """Return what stands behind the number: `px`, or `of the side` behind a percentage."""
+    return unit.removeprefix(SHARE).strip() if is_share(unit) else unit
+
+
+def axis_text(unit: str) -> str:
+    """Return the unit of an axis whose numbers have no unit: `px`, `percent of the side`."""
+    return f"percent {unit_text(unit)}".strip() if is_share(unit) else unit
+
+
+def level_text(value: float, unit: str) -> str:
+    """Format a level with its unit.
+
+    >>> level_text(3.21, "px"), level_text(0.0821, "share longer")
+    ('3.2 px', '8.2 % longer')
+    """
+    return f"{level_number(value, unit)} {unit_text(unit)}".strip()
+
+
+def interval_text(low: float, high: float, unit: str) -> str:
+    """Format both ends of an interval: `[2.7, 3.7]`."""
+    if is_share(unit):
+        return f"[{number_text(100 * low)}, {number_text(100 * high)}]"
+    return f"[{number_text(low)}, {number_text(high)}]"
+
+
+def threshold_text(result: ConditionResult) -> str:
+    """Return the threshold with its unit, or a bound of it; a dash where there is neither."""
+    attribute, state = result.condition.attribute, result.estimate.state
+    if result.value is not None:
+        return level_text(result.value, attribute.unit)
+    return bound_text(attribute, state) or "–"
+
+
+def bound_text(attribute: Attribute, state: str) -> str:
+    """Return what is known of a threshold outside the range: `< 0.5 px`, `> 32 px`; empty for other states."""
+    if state not in ("floor", "ceiling"):
+        return ""
+    end = attribute.easy if state == "floor" else attribute.hard
+    less = (state == "ceiling") == (attribute.sign > 0)
+    return f"{'<' if less else '>'} {level_text(end, attribute.unit)}"
+
+
+def fault_text(result: ConditionResult) -> str:
+    """Return what failed, in a few words; empty where nothing did."""
+    state, attribute = result.estimate.state, result.condition.attribute
+    if state == "floor":
+        return "not seen at any level"
+    if state == "task not understood":
+        return "task not understood"
+    fault = curve_fault(result)
+    if fault is None:
+        return ""
+    level = level_text(attribute.value(fault.level), attribute.unit)
+    return f"fit fails: a dip at {level}" if fault.kind == "dip" else f"fit fails near {level}"
+
+
+class PeopleValue(Struct, frozen=True, forbid_unknown_fields=True):
+    """What people see of some attributes.
+
+    Attributes:
+        attributes: their names.
+        text: the value in words.
+        source: who measured it.
+        basis: `cited`, or `textbook` for a value that is repeated without one source.
+        comparable: the value is in the attribute's own unit.
+        low, high: ends of the value in that unit; None where it is not comparable.
+    """
+
+    attributes: tuple[str, ...]
+    text: str
+    source: str
+    basis: str
+    comparable: bool
+    low: float | None = None
+    high: float | None = None
+
+
+class PublishedFinding(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a published work reports of models on some attributes; its method differs, so it is never a tick on the card."""
+
+    attributes: tuple[str, ...]
+    text: str
+    source: str
+
+
+class AcuityFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """All facts of people.toml."""
+
+    people: tuple[PeopleValue, ...]
+    models: tuple[PublishedFinding, ...]
+
+
+@cache
+def acuity_facts() -> AcuityFacts:
+    """Read people.toml."""
+    text = (files("snellen.reports.acuity") / "people.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), AcuityFacts)
+
+
+def people_value(attribute: str) -> PeopleValue | None:
+    """Return what people see of an attribute; None where nothing is known."""
+    return next((value for value in acuity_facts().people if attribute in value.attributes), None)
+
+
+def published_findings(attribute: str) -> list[PublishedFinding]:
+    """Return what was published about models on an attribute."""
+    return [finding for finding in acuity_facts().models if attribute in finding.attributes]
+
+
+SHARES = {"wrong": 4, "right": 3, "catch": 2, "unusable": 2}
+"""Answers of a condition at most, by group: wrong and right near the threshold, easiest levels, abstained or failed."""
+SHARES_IN_WORDS = (
+    "of each condition at most 4 wrong and 3 right answers near the threshold, 2 answers at the easiest level, wrong ones "
+    "first, and 2 that abstained or failed"
+)
+_GROUPS = tuple(SHARES)
+
+Drawn = TypeVar("Drawn")
+
+
+class ThresholdSample(Generic[Drawn]):
+    """Draws some answers of every condition of a run, the same ones whatever the order in which they are offered.
+
+    Levels are compared in bins of 0.1 decades. Within a bin the lowest key is drawn; keys follow from the sample and a seed.
+
+    Args:
+        view: what the run measured.
+        limit: answers at most. With little room every condition gets its first wrong answer before any gets a second one.
+    """
+
+    def __init__(self, view: AcuityView, limit: int) -> None:
+        self._view, self._limit = view, max(0, limit)
+        self._measured = {each.result.condition.key: each.result for each in view.conditions}
+        self._heaps: dict[tuple[str, str], list[tuple[tuple[int, int, int], int, Drawn]]] = {}
+
+    def offer(self, answer: AnswerView, key: int, order: int, build: Callable[[], Drawn]) -> None:
+        """Take part in the draw; `make` is called only for an answer that may stay."""
+        place = self._group(answer)
+        heap = self._heaps.setdefault((str(answer.meta.get("condition", "")), place[0]), [])
+        rank = (-place[1], -place[2], -key)
+        if len(heap) < min(SHARES[place[0]], self._limit):
+            heapq.heappush(heap, (rank, order, build()))
+        elif heap and rank > heap[0][0]:
+            heapq.heapreplace(heap, (rank, order, build()))
+
+    def _group(self, answer: AnswerView) -> tuple[str, int, int]:
+        """Return the group of an answer, whether it comes later in it, and its distance from the threshold in bins."""
+        score = next(iter(answer.scores.values()), None)
+        verdict = "error" if score is None or answer.status != "ok" else score.verdict
+        level, result = str(answer.meta.get("level", SAME)), self._measured.get(str(answer.meta.get("condition", "")))
+        distance = 0
+        if result is not None and level != SAME:
+            low, high = result.estimate.interval
+            distance = round(abs(float(level) - (low + high) / 2) / BIN)
+        if verdict not in ("correct", "wrong"):
+            return "unusable", 0, distance
+        slot = int(answer.meta.get("slot", 0))
+        if result is not None and is_catch(self._view.plan, result.condition.attribute, slot, level):
+            return "catch", int(verdict == "correct"), 0
+        return ("right" if verdict == "correct" else "wrong"), 0, distance
+
+    def drawn(self) -> list[Drawn]:
+        """Return the answers that were drawn, in the order in which they were offered."""
+        ranked = [
+            ((place, _GROUPS.index(group), condition), order, item)
+            for (condition, group), heap in self._heaps.items()
+            for place, (_, order, item) in enumerate(sorted(heap, key=lambda entry: entry[0], reverse=True))
+        ]
+        chosen = heapq.nsmallest(self._limit, ranked, key=lambda entry: entry[0])
+        return [item for _, _, item in sorted(chosen, key=lambda entry: entry[1])]
+
 
 LETTER_DRAWS = 2_000
 

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.reports.links import gallery_link
-from snellen.reports.plots.base import Plot, new_figure, series_colour, short_label
-from snellen.reports.plots.legend import file_legend, file_legend_height
+from snellen.reports.plots.base import Plot, file_legend, file_legend_height, new_figure, series_colour, short_label
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.reports.tables import format_interval, format_percent
 from snellen.reports.views import LabelCounts

@@ -1,15 +1,107 @@
-"""Figures and tables of a features report as files: SVG and PDF, CSV and LaTeX."""
+"""Figures and tables of a features report as files: SVG and PDF, CSV and LaTeX.
+
+Sweeps over k or layers as curves: one file of a plot (SVG, PDF) or of its points (CSV).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snellen.errors import StorageError
+from snellen.atomic_write import replacing
+from snellen.errors import StorageError, UsageError
 from snellen.reports.features.page import JoinedView, StoreView, draw_plots, metric_groups, says_sees_lines
 from snellen.reports.figures import csv_text, require_folder, write_figures, write_text
+from snellen.reports.plots.base import (
+    draw_interval,
+    legend_height,
+    line_legend,
+    mark_of,
+    new_figure,
+    percent_axis,
+    series_colour,
+)
+from snellen.reports.plots.svg import inline_svg, page_style, saving_figures
 from snellen.reports.table_copies import lines_as_latex, metric_lines, metrics_as_latex
+from snellen.types import Metric
+
+ENDINGS = (".svg", ".pdf", ".csv")
+_BLOCK = re.compile(r"block-(\d+)/(.+)")
+_DEPTH = re.compile(r"(.+)@(\d+)(.*)")
+
+SweepPoint = tuple[float, Metric]
+
+
+def sweep_lines(metrics: Sequence[Metric]) -> tuple[str, dict[str, list[SweepPoint]]]:
+    """Return what is swept, and the points of each line by its name.
+
+    Metrics of `block-N/NAME` are a sweep over layers, with 0 for the last block and -1 for the one before it; else those
+    of `NAME@K` are one over k. Lines of one point are left out.
+
+    Raises:
+        UsageError: nothing is swept.
+    """
+    layers: dict[str, list[SweepPoint]] = {}
+    depths: dict[str, list[SweepPoint]] = {}
+    for metric in metrics:
+        if block := _BLOCK.fullmatch(metric.name):
+            layers.setdefault(block[2], []).append((1.0 - int(block[1]), metric))
+        elif (depth := _DEPTH.fullmatch(metric.name)) and metric.unit == "fraction":
+            depths.setdefault(depth[1] + depth[3], []).append((float(depth[2]), metric))
+    for axis, lines in (("block (0 is the last)", layers), ("k", depths)):
+        several = {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items() if len(line) > 1}
+        if several:
+            return axis, several
+    raise UsageError("--curve: nothing is swept.", "Give several values to --k, or add --layers.")
+
+
+def write_sweep(metrics: Sequence[Metric], path: Path) -> Path:
+    """Write the curve of a sweep. Raises UsageError if nothing is swept, StorageError if the file cannot be written."""
+    axis, lines = sweep_lines(metrics)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix.lower() == ".csv":
+            text = io.StringIO()
+            table = csv.writer(text, lineterminator="\n")
+            table.writerow(["metric", axis.partition(" ")[0], "value", "low", "high", "n"])
+            for name, line in lines.items():
+                for x, metric in line:
+                    ends = metric.ci95 or ("", "")
+                    table.writerow([name, int(x), "" if metric.value is None else metric.value, *ends, metric.n])
+            with replacing(path) as part:
+                part.write_text(text.getvalue(), encoding="utf-8", newline="\n")
+            return path
+        with saving_figures(path.parent, (path.suffix.lower().removeprefix("."),)), page_style():
+            draw_sweep(axis, lines, path.stem)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", "Choose another file.") from error
+    return path
+
+
+def draw_sweep(axis: str, lines: Mapping[str, Sequence[tuple[float, Metric]]], name: str) -> str:
+    """Plot metrics over k (on a log scale) or over layers; return the drawing."""
+    figure, axes = new_figure(3.1 + legend_height(list(lines)))
+    for place, points in enumerate(lines.values()):
+        tint = series_colour(place + 1)
+        known = [(x, metric) for x, metric in points if metric.value is not None]
+        axes.plot([x for x, _ in known], [metric.value or 0.0 for _, metric in known], color=tint, lw=1.8)
+        for x, metric in known:
+            draw_interval(axes, metric.ci95, x, tint, vertical=True)
+            axes.scatter([x], [metric.value or 0.0], s=26, color=tint, lw=0, zorder=3, marker=mark_of(place + 1))
+    ticks = sorted({x for points in lines.values() for x, _ in points})
+    if ticks[0] > 0:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    percent_axis(axes, "y")
+    axes.set_xlabel(axis)
+    axes.spines["left"].set_visible(False)
+    line_legend(axes, [(label, place + 1) for place, label in enumerate(lines)])
+    return inline_svg(figure, name, f"Metrics by {axis}")
 
 
 def export_report(stores: Sequence[StoreView], joined: Sequence[JoinedView], folder: Path) -> list[Path]:

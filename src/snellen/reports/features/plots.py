@@ -12,8 +12,19 @@ from msgspec import Struct
 from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
 from snellen.features.probes.results import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
-from snellen.reports.plots.base import SERIES, Plot, draw_interval, new_figure, percent_axis, series_colour, short_label
-from snellen.reports.plots.legend import legend_height, legend_of, line_legend, mark_of
+from snellen.reports.plots.base import (
+    SERIES,
+    Plot,
+    draw_interval,
+    legend_height,
+    legend_of,
+    line_legend,
+    mark_of,
+    new_figure,
+    percent_axis,
+    series_colour,
+    short_label,
+)
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.types import Metric
 

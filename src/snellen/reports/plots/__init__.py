@@ -12,6 +12,8 @@ from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_l
 from snellen.reports.plots.base import (
     Plot,
     Series,
+    file_legend,
+    file_legend_height,
     new_figure,
     percent_axis,
     run_word,
@@ -23,7 +25,6 @@ from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
 from snellen.reports.plots.headlines import HeadlineScore, headline_plot
 from snellen.reports.plots.icicle import icicles
-from snellen.reports.plots.legend import file_legend, file_legend_height
 from snellen.reports.plots.level_curves import level_curves
 from snellen.reports.plots.reliability import reliability_plot
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style

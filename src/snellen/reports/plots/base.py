@@ -1,22 +1,28 @@
-"""Figure, colours and axes shared by the plots of a report."""
+"""Figure, colours and axes shared by the plots of a report.
+
+Names of lines at their ends, in place of a legend: none covers another, and each stays as near its line as it can.
+
+Legends above a plot, for lines and for runs, and the markers that tell series apart without colour.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from snellen.reports.collect import RunTally
 from snellen.reports.escape import escape_invisible
-from snellen.reports.plots.svg import COLOURS
+from snellen.reports.plots.svg import COLOURS, saves_files
 from snellen.text import shorten, slug
 from snellen.types import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 WIDTH = 5.6
 """Inches; 403 units of the drawing."""
@@ -124,3 +130,148 @@ def percent_axis(axes: Axes, axis: str) -> None:
         axes.set_yticks(ticks, labels)
         axes.grid(axis="y")
     axes.set_axisbelow(True)
+
+
+LINE = 0.155
+"""Inches that a name takes."""
+
+_AT = 1.03
+"""Where names begin, in widths of the axes."""
+
+
+class LineEnd(Struct, frozen=True):
+    """The last point of a line in data units, its name and its colour."""
+
+    x: float
+    y: float
+    name: str
+    colour: str
+
+
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move places apart by at least `gap`, within `low` to `high`, by the smallest sum of squares; their order stays.
+
+    If they do not fit, `high` gives way. This is isotonic regression by pooling adjacent violators.
+    """
+    order = sorted(range(len(places)), key=lambda at: (-places[at], at))
+    pools: list[tuple[float, int]] = []
+    for rank, at in enumerate(order):
+        mean, count = places[at] + rank * gap, 1
+        while pools and pools[-1][0] < mean:
+            above, size = pools.pop()
+            mean, count = (mean * count + above * size) / (count + size), count + size
+        pools.append((mean, count))
+    least = low + (len(places) - 1) * gap
+    levels = [max(least, min(high, mean)) for mean, count in pools for _ in range(count)]
+    moved = [0.0] * len(places)
+    for rank, at in enumerate(order):
+        moved[at] = levels[rank] - rank * gap
+    return moved
+
+
+def names_height(names: int) -> float:
+    """Return the inches that a plot needs for so many names beside each other."""
+    return LINE * names + 0.8
+
+
+def name_lines(axes: Axes, ends: Sequence[LineEnd], height: float, characters: int = 18) -> None:
+    """Write the name of each line at its end, with a thin leader where it had to move.
+
+    Args:
+        axes: from 0 to 1.04 upwards.
+        ends: of the lines.
+        height: of the figure in inches.
+        characters: of a name at most.
+    """
+    gap = max(0.055, 1.06 * LINE / max(0.5, height - 0.6))
+    places = spread([end.y for end in ends], gap, 0.0, 1.02)
+    moved = [abs(place - end.y) > gap / 2 for end, place in zip(ends, places, strict=True)]
+    for end, place, led in zip(ends, places, moved, strict=True):
+        leader: dict[str, Any] | None = None
+        if led:
+            leader = {"arrowstyle": "-", "color": end.colour, "lw": 0.6, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3}
+        axes.annotate(
+            short_label(end.name, characters),
+            (end.x, end.y),
+            (_AT if any(moved) else 1.01, place),
+            xycoords="data",
+            textcoords=axes.get_yaxis_transform(),
+            color=end.colour,
+            va="center",
+            fontsize=9 if len(ends) > 6 else None,
+            arrowprops=leader,
+        )
+
+
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+def mark_of(number: int) -> str:
+    """Return the marker of a series, so that colour is not all that tells it from others."""
+    return _MARKS[(number - 1) % len(_MARKS)]
+
+
+def line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
+    """Add the names of lines above the plot, given as (label, colour); a single line needs none."""
+    if len(known) < 2:
+        return
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=series_colour(number),
+            lw=2.0,
+            ls=styles[place] if styles else "-",
+            marker=mark_of(number),
+            mew=0,
+        )
+        for place, (_, number) in enumerate(known)
+    ]
+    labels = [short_label(label, 34) for label, _ in known]
+    legend_of(axes, handles, labels, _columns(labels))
+
+
+def file_legend(axes: Axes, known: Sequence[tuple[str, int]]) -> None:
+    """Add the names of series above a plot that is saved as a file; on the page the table of scores has them."""
+    if len(known) < 2 or not saves_files():
+        return
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=series_colour(number), linewidth=0) for _, number in known]
+    labels = [short_label(label, 34) for label, _ in known]
+    legend_of(axes, handles, labels, _columns(labels))
+
+
+def file_legend_height(labels: Sequence[str]) -> float:
+    """Return the inches that `file_legend` adds to a plot."""
+    if len(labels) < 2 or not saves_files():
+        return 0.0
+    return 0.2 * -(-len(labels) // _columns(labels))
+
+
+def legend_height(labels: Sequence[str]) -> float:
+    """Return the inches that a legend of many lines takes, so that it does not flatten the plot."""
+    rows = -(-len(labels) // _columns(labels))
+    return 0.2 * max(0, rows - 2)
+
+
+def _columns(labels: Sequence[str]) -> int:
+    return 1 if max(min(len(label), 34) for label in labels) > 22 else 2
+
+
+def legend_of(axes: Axes, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
+    """Add a legend above the plot."""
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.02),
+        ncols=columns,
+        frameon=False,
+        borderaxespad=0.0,
+        handlelength=1.4,
+        columnspacing=1.4,
+        fontsize=9,
+    )

@@ -11,9 +11,20 @@ from numpy.typing import NDArray
 
 from snellen.reports.collect import ClassAnswers, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.links import NOT_RIGHT, gallery_link, meta_filters
-from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour, short_label, unique_name
-from snellen.reports.plots.direct_labels import LineEnd, name_lines, names_height
-from snellen.reports.plots.legend import file_legend, file_legend_height
+from snellen.reports.plots.base import (
+    LineEnd,
+    Plot,
+    Series,
+    file_legend,
+    file_legend_height,
+    name_lines,
+    names_height,
+    new_figure,
+    percent_axis,
+    series_colour,
+    short_label,
+    unique_name,
+)
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import MANY
 from snellen.scoring.taxonomy import BINS

@@ -9,17 +9,19 @@ from msgspec import Struct
 
 from snellen.reports.links import metric_link
 from snellen.reports.plots.base import (
+    LineEnd,
     Plot,
     Series,
     draw_dots,
     draw_interval,
+    name_lines,
+    names_height,
     new_figure,
     percent_axis,
     series_colour,
     short_label,
     unique_name,
 )
-from snellen.reports.plots.direct_labels import LineEnd, name_lines, names_height
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import MANY
 from snellen.scoring.metric_text import is_diagnosis

@@ -18,8 +18,7 @@ import msgspec
 
 from snellen import __version__
 from snellen.errors import SnellenError, UsageError
-from snellen.formats.export import Exported
-from snellen.formats.harness_export import gold_text, prompt_text
+from snellen.formats.writers import Exported, gold_text, prompt_text
 from snellen.models.trace import Step
 from snellen.redaction import redact_bytes
 from snellen.runs.interchange.source import ACCURACY, ExportSource, InterchangeAnswer

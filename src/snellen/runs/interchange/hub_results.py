@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from snellen.errors import UsageError
-from snellen.formats.export import Exported
+from snellen.formats.writers import Exported
 from snellen.redaction import redact
 from snellen.runs.interchange.source import ExportSource
 from snellen.text import slug

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from snellen import __version__
-from snellen.formats.export import Exported
 from snellen.formats.inspect_log import InspectLogWriter
+from snellen.formats.writers import Exported
 from snellen.runs.interchange.inspect_samples import InspectSamples, error_json, iso_time, token_counts
 from snellen.runs.interchange.source import ACCURACY, ExportSource
 from snellen.text import slug

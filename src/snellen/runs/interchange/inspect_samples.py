@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from snellen.errors import SnellenError
-from snellen.formats.harness_export import gold_text
 from snellen.formats.inspect_log import EmbeddedImages, plain_or_parts, safe_id, text_part
+from snellen.formats.writers import gold_text
 from snellen.models.trace import Step
 from snellen.runs.interchange.source import InterchangeAnswer
 from snellen.scoring.rubric import gold_forms

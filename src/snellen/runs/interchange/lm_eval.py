@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 
 from snellen import __version__
-from snellen.formats import harness_export
-from snellen.formats.export import Exported
-from snellen.formats.harness_export import gold_text, prompt_text
+from snellen.formats import writers
+from snellen.formats.writers import Exported, gold_text, prompt_text
 from snellen.redaction import redact_bytes
 from snellen.runs.interchange.source import ExportSource, InterchangeAnswer
 from snellen.text import pretty_json, slug
@@ -66,7 +65,7 @@ def write_lmms_eval(source: ExportSource, folder: Path, model: str, stamp: str) 
             yield from ((answer.sample, answer.record) for answer in group)
 
     task = task_name(source)
-    written = harness_export.lmms_eval(answers(), folder, model, stamp, benchmark=task, score_of=scores.pop)
+    written = writers.lmms_eval(answers(), folder, model, stamp, benchmark=task, score_of=scores.pop)
     path = folder / f"{stamp}_results.json"
     path.write_bytes(redact_bytes(pretty_json(tally.results())))
     return Exported((*written.files, path), written.notes)

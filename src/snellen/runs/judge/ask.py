@@ -434,8 +434,7 @@ def require_key(model: str, key_env: str | None) -> str | None:
     kind = model.partition(":")[0]
     if kind not in models.API_KINDS:
         return key_env
-    from snellen.models.api.keys import DEFAULT_VARIABLE, find_key, require_variable
-    from snellen.models.api.services import service
+    from snellen.models.api.services import DEFAULT_VARIABLE, find_key, require_variable, service
 
     require_variable(key_env)
     usual = service(kind).key_variables or ((DEFAULT_VARIABLE,) if kind == "api" else ())

@@ -15,7 +15,7 @@ from snellen.scoring.answers.fold import FOLDS
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.answers.text import Text
 from snellen.scoring.replies.sentences import Sentence
-from snellen.scoring.rules.literals import literal_list
+from snellen.scoring.rules.vlmevalkit import literal_list
 
 MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
 """Maximum characters and items of a list, and characters of an item. A longer text is no list."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from snellen.errors import DataError, UsageError
-from snellen.scoring.rules import options, short_answers, visfactor, yes_no
+from snellen.scoring.rules import short_answers, vlmevalkit
 from snellen.scoring.rules.short_answers import ReferenceStopsError
 
 Input = Mapping[str, Any]
@@ -23,25 +23,25 @@ def _table(row: Input) -> list[dict[str, Any]]:
 
 def _mcq(row: Input) -> dict[str, Any]:
     reply, choices = str(row["prediction"]), row["options"]
-    option, text = options.infer_option(reply, choices), options.infer_text(reply, choices)
+    option, text = vlmevalkit.infer_option(reply, choices), vlmevalkit.infer_text(reply, choices)
     return {"option": option or False, "text": text or False, "final": option or text or False}
 
 
 def _circular(row: Input) -> dict[str, Any]:
-    hit = options.circular_hit(row["rolls"])
+    hit = vlmevalkit.circular_hit(row["rolls"])
     return {"hit": hit or 0, "decided_without_judge": hit is not None}
 
 
 def _pairs(row: Input) -> dict[str, Any]:
     try:
-        return dict(options.pair_report(_table(row)))
-    except options.PairingError as error:
+        return dict(vlmevalkit.pair_report(_table(row)))
+    except vlmevalkit.PairingError as error:
         raise ReferenceStopsError("AssertionError", str(error)) from error
 
 
 def _mme(row: Input) -> dict[str, Any]:
     try:
-        return dict(yes_no.mme_report(_table(row)))
+        return dict(vlmevalkit.mme_report(_table(row)))
     except (KeyError, IndexError) as error:
         raise ReferenceStopsError(
             type(error).__name__, "a category is missing, or an image has one row only"
@@ -60,17 +60,17 @@ def _ocrbench(row: Input) -> dict[str, Any]:
 RULES: dict[str, Rule] = {
     "mcq_exact": _mcq,
     "mcq_circular_group": _circular,
-    "mcq_report": lambda row: dict(options.accuracy_report(_table(row))),
+    "mcq_report": lambda row: dict(vlmevalkit.accuracy_report(_table(row))),
     "pair_accuracy_mmvp": _pairs,
-    "yesno_extract": lambda row: {"extracted": yes_no.read_yes_no(str(row["prediction"]))},
-    "pope_metrics": lambda row: dict(yes_no.pope_report(_table(row))),
+    "yesno_extract": lambda row: {"extracted": vlmevalkit.read_yes_no(str(row["prediction"]))},
+    "pope_metrics": lambda row: dict(vlmevalkit.pope_report(_table(row))),
     "mme_metrics": _mme,
-    "hallusionbench_metrics": lambda row: dict(yes_no.hallusion_report(_table(row))),
-    "amber_metrics": lambda row: dict(yes_no.amber_report(_table(row))),
+    "hallusionbench_metrics": lambda row: dict(vlmevalkit.hallusion_report(_table(row))),
+    "amber_metrics": lambda row: dict(vlmevalkit.amber_report(_table(row))),
     "naturalbench_extract": lambda row: {
-        "value": yes_no.read_natural_bench(str(row["prediction"]), str(row["type"])),
+        "value": vlmevalkit.read_natural_bench(str(row["prediction"]), str(row["type"])),
     },
-    "naturalbench_scores": lambda row: dict(yes_no.natural_bench_report(row["groups_q0i0_q0i1_q1i0_q1i1"])),
+    "naturalbench_scores": lambda row: dict(vlmevalkit.natural_bench_report(row["groups_q0i0_q0i1_q1i0_q1i1"])),
     "vqa_score": _short(short_answers.vqa_score),
     "vqa_normalised_equal": _short(short_answers.vqa_normalised_equal),
     "anls": _short(short_answers.anls),
@@ -91,7 +91,7 @@ RULES: dict[str, Rule] = {
         "accuracy": float(short_answers.blind_test_hit(str(row["prediction"]), str(row["answer"]), str(row["task"]))),
     },
     "mathvista_check": lambda row: {"value": short_answers.mathvista_value(row)},
-    "visfactor_groups": lambda row: dict(visfactor.visfactor_report(_table(row))),
+    "visfactor_groups": lambda row: dict(vlmevalkit.visfactor_report(_table(row))),
 }
 """VLMEvalKit's rules by name, without the harness's name before them."""
 

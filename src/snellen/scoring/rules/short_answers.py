@@ -14,9 +14,7 @@ from typing import Any, TypeAlias
 
 from snellen.errors import DataError
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
-from snellen.scoring.rules.literals import literal_list
-from snellen.scoring.rules.options import infer
-from snellen.scoring.rules.yes_no import without_punctuation
+from snellen.scoring.rules.vlmevalkit import infer, literal_list, without_punctuation
 
 
 class ReferenceStopsError(DataError):

@@ -22,9 +22,8 @@ from snellen.media.encode import compress
 from snellen.reports.thumbnails import unreadable_reason
 from snellen.sources.blobs import BytesBlob, stream
 from snellen.types import Blob, Image, MediaSettings, Part, Video
-from snellen.viewer.images import OfferedThumbnails
 from snellen.viewer.index.samples import image_digest
-from snellen.viewer.thumbnails import copy_or_placeholder
+from snellen.viewer.thumbnails import OfferedThumbnails, copy_or_placeholder
 
 MAX_PICTURES = 24
 """Images and frames of one question that are shown."""

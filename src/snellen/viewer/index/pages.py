@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.runs.paired_scores import MOST_SLICES
+from snellen.runs.compared_runs import MOST_SLICES
 from snellen.scoring.scores import Column, Scores, question_code
 from snellen.text import shorten
 from snellen.viewer.index.database import (

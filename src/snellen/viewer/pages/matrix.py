@@ -15,21 +15,23 @@ from snellen.viewer.comparison import MOST_COMPARED
 from snellen.viewer.index import RunEntry
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.links import Links, path_of
-from snellen.viewer.score_axes import ScoreAxis, score_axis
 from snellen.viewer.score_matrix import (
     BY_MEAN,
     BY_NAME,
     FRACTION,
     MatrixCell,
     MatrixRow,
+    ScoreAxis,
     ScoreMatrix,
     benchmark_cells,
     build_matrix,
     part_cells,
+    score_axis,
+    slice_cells,
+    slice_names,
     sort_rows,
 )
 from snellen.viewer.site import MissingPageError, Site, ViewPage
-from snellen.viewer.slice_scores import slice_cells, slice_names
 from snellen.viewer.states import CompareState, MatrixState, SamplesState
 
 MOST_ROWS = 60

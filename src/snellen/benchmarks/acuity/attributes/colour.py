@@ -8,8 +8,7 @@ import numpy as np
 
 from snellen.benchmarks.acuity.attribute import GREY, PLACES, Attribute, Images, Scene, place_centres
 from snellen.benchmarks.acuity.colour_space import Lab, difference, lab_of, rgb_of
-from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.scanlines import fill_disc
+from snellen.benchmarks.acuity.drawing import Raster, fill_disc
 from snellen.benchmarks.chart.rng import Stream, uniform
 
 DIRECTIONS: dict[str, Lab] = {

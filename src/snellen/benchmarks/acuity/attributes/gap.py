@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import pi
 
 from snellen.benchmarks.acuity.attribute import DIRECTIONS, INK, PAPER, Attribute, Images, Scene, somewhere
-from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.scanlines import fill_ring
+from snellen.benchmarks.acuity.drawing import Raster, fill_ring
 
 OUTER = 2.5
 """Radius of the ring in gaps."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, PLACES, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.scanlines import fill_disc
+from snellen.benchmarks.acuity.drawing import Raster, fill_disc
 from snellen.benchmarks.chart.rng import Stream, uniform
 
 PATCH, PITCH, DOT, JITTER = 0.36, 0.045, 0.008, 0.2

@@ -7,8 +7,7 @@ from math import cos, pi, sin
 import numpy as np
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Pixels, Scene, somewhere
-from snellen.benchmarks.acuity.drawing import Array, Raster
-from snellen.benchmarks.acuity.scanlines import fill_polygon
+from snellen.benchmarks.acuity.drawing import Array, Raster, fill_polygon
 from snellen.benchmarks.chart.rng import Stream, uniform
 
 CORNERS = 12

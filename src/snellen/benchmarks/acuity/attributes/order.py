@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import INK, PAPER, Attribute, Images, Scene
-from snellen.benchmarks.acuity.drawing import Raster
-from snellen.benchmarks.acuity.scanlines import fill_disc
+from snellen.benchmarks.acuity.drawing import Raster, fill_disc
 from snellen.benchmarks.chart.rng import uniform
 
 FRAMES = 16

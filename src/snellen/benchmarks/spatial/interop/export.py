@@ -28,8 +28,8 @@ from snellen.benchmarks.spatial.scorers.base import mean
 from snellen.benchmarks.spatial.scorers.figures import MAIN, ScoredRow, means, micro
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.tasks import CONSTANTS, SUB_BENCHES, Task
-from snellen.formats.export import Exported, Writer, write_lines
 from snellen.formats.readers import write_workbook
+from snellen.formats.writers import Exported, Writer, write_lines
 from snellen.text import spreadsheet_cell
 from snellen.types import Record, Sample, Score, Status, Text
 

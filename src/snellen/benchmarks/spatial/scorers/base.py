@@ -19,7 +19,7 @@ import numpy as np
 from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 from snellen.scoring.answers.base import UNITS
-from snellen.scoring.rules.literals import literal
+from snellen.scoring.rules.vlmevalkit import literal
 from snellen.types import Score
 
 

@@ -25,7 +25,7 @@ from snellen.benchmarks.spatial.scorers.base import (
 )
 from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
-from snellen.scoring.rules.literals import literal_list
+from snellen.scoring.rules.vlmevalkit import literal_list
 
 
 class ScoredRow(Struct, frozen=True):

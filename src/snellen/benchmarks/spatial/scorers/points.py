@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.spatial.scorers.base import line_spans
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import FORMATS, checked_header
-from snellen.scoring.rules.literals import literal
+from snellen.scoring.rules.vlmevalkit import literal
 from snellen.types import Blob, Score
 
 MASK_PIXELS = 64_000_000

@@ -33,8 +33,7 @@ from snellen.benchmarks.spatial.scorers.base import (
 from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, MaskPixels, ReferenceFailsError, graded_points, stops
 from snellen.errors import DataError
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
-from snellen.scoring.rules.literals import literal_list
-from snellen.scoring.rules.options import infer, infer_text
+from snellen.scoring.rules.vlmevalkit import infer, infer_text, literal_list
 from snellen.types import Score
 
 INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")

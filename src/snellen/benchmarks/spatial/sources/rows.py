@@ -19,7 +19,7 @@ from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.scorers.vlmevalkit import yes_no_letters
 from snellen.benchmarks.spatial.tasks import CONSTANTS, SUB_BENCHES, Cell, Columns, Layout, Task
 from snellen.errors import DataError
-from snellen.scoring.rules.literals import literal_list
+from snellen.scoring.rules.vlmevalkit import literal_list
 
 Row: TypeAlias = Mapping[str, Any]
 Fields: TypeAlias = dict[str, Any]

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, BatchCancelledError, BatchExpiredError, ModelError, ServerError
-from snellen.models.api.batches.answers import check_id, decoded, moment, number, text
+from snellen.models.api.batches.replies import check_id, decoded, moment, number, text
 from snellen.models.api.batches.service import (
     CLOCKS_APART_S,
     BatchService,

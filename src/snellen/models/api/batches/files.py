@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from snellen.errors import BadReplyError, BadRequestError, BatchError, DataError, UsageError
-from snellen.models.api.batches.answers import LineSplitter
 from snellen.models.api.batches.openai import OpenAiRow, row_error
+from snellen.models.api.batches.replies import LineSplitter
 from snellen.models.api.batches.rows import BatchRows
 from snellen.models.api.batches.service import BatchService, BatchShard, BatchStatus, RowResult
 from snellen.models.api.errors import error_object, excerpt

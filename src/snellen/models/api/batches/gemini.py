@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, ModelError, ServerError
-from snellen.models.api.batches.answers import decoded, moment, number, text, unusable_results
+from snellen.models.api.batches.replies import decoded, moment, number, text, unusable_results
 from snellen.models.api.batches.service import (
     FILLED,
     BatchService,

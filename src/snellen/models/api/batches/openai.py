@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, BatchCancelledError, BatchExpiredError, ModelError, ServerError
-from snellen.models.api.batches.answers import check_id, decoded, moment, number, text, unusable_results
+from snellen.models.api.batches.replies import check_id, decoded, moment, number, text, unusable_results
 from snellen.models.api.batches.rows import BatchRows
 from snellen.models.api.batches.service import (
     BatchService,

@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import ClientTimeout, DummyCookieJar, TCPConnector
 
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
-from snellen.models.api.batches.answers import LineSplitter
+from snellen.models.api.batches.replies import LineSplitter
 from snellen.models.api.endpoint import Endpoint, find_proxy
 from snellen.models.api.errors import excerpt, from_status
 from snellen.models.api.transport import CONNECT_S, HttpReply
