@@ -195,8 +195,8 @@ def test_a_runs_table_shows_where_it_falls_and_says_where_the_rest_of_the_diagno
     shown = capsys.readouterr().out
     assert "accuracy/order" in shown and "drop/order-species/short" in shown
     assert "class_worst/" not in shown and "kinship/" not in shown and "stem/" not in shown
-    assert "snellen score one" in shown
-    assert main(["score", "one"]) == 0
+    assert "snellen score --all one" in shown
+    assert main(["score", "one", "--all"]) == 0
     assert "class_worst/species/short" in capsys.readouterr().out
 
 

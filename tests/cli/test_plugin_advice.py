@@ -173,6 +173,6 @@ def test_runs_without_a_differing_score_are_said_to_have_none(tmp_path, monkeypa
 
 
 def test_the_help_of_corruptions_names_the_units(capsys):
-    assert main(["run", "--help"]) == 0
+    assert main(["run", "--help", "media"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "salt-pepper:P (P per cent of the pixels)" in text

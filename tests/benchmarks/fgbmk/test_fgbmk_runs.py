@@ -188,7 +188,7 @@ def test_a_run_is_exported_in_the_authors_form_and_scores_the_same(tree, tmp_pat
 
 
 def test_list_shows_the_family_in_one_block(capsys):
-    assert main(["list"]) == 0
+    assert main(["list", "fgbmk"]) == 0
     said = capsys.readouterr().out
     assert "fgbmk/inat2021/<kingdom, phylum, class, order, family, genus, species>/<kind>" in said
     assert "fgbmk/cub/species/choice" not in said

@@ -48,7 +48,7 @@ COLUMNS = ("index", "question", "answer", "category", "image_seq_len", "predicti
 KitScorers = Callable[[Subtask], Mapping[str, Callable[[Sample, str], Score]]]
 
 
-def write(
+def write_vlmevalkit(
     answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, subtask: Subtask | None, scorers: KitScorers
 ) -> Exported:
     """Write both files.
@@ -130,9 +130,9 @@ def exports(scorers: KitScorers, subtask: Subtask | None = None) -> Mapping[str,
 
     def kit(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
         """VLMEvalKit's table of predictions, and the scores that it would give."""
-        return write(answers, folder, model, subtask, scorers)
+        return write_vlmevalkit(answers, folder, model, subtask, scorers)
 
-    def write(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
+    def authors(answers: Iterator[tuple[Sample, Record]], folder: Path, model: str, stamp: str) -> Exported:
         """The authors' result files, one a subtask, for their evaluators."""
         files: dict[Path, list[object]] = {}
         counted: Counter[str] = Counter()
@@ -149,9 +149,9 @@ def exports(scorers: KitScorers, subtask: Subtask | None = None) -> Mapping[str,
             name = f"{model}-repeat{record.repeat + 1}" if record.repeat else model
             answered = row(task, sample.meta["row"], scored_text(sample, text))
             files.setdefault(folder / place(task, name, stamp), []).append(answered)
-        return Exported(tuple(write_lines(path, rows) for path, rows in files.items()), tuple(_interop_notes(counted)))
+        return Exported(tuple(write_lines(path, rows) for path, rows in files.items()), tuple(_authors_notes(counted)))
 
-    return {"authors": write, "vlmevalkit": kit}
+    return {"authors": authors, "vlmevalkit": kit}
 
 
 def place(subtask: Subtask, model: str, stamp: str) -> Path:
@@ -183,7 +183,7 @@ def row(subtask: Subtask, question: Mapping[str, Any], answer: str) -> dict[str,
     return {"q_id": question.get("q_id"), **shared, "model_answer": answer, "gt_answer": question.get("gt_answer")}
 
 
-def _interop_notes(counted: Counter[str]) -> Iterator[str]:
+def _authors_notes(counted: Counter[str]) -> Iterator[str]:
     if counted["lost"]:
         yield (
             f"{counted['lost']:,} samples have no answer and are left out, as by the authors' scripts: figures made from "
