@@ -117,6 +117,7 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, filelock.BaseFileLo
                 raise
             continue
         if (root / _LOCK).exists():
+            root.chmod(0o700)  # removed while it was empty, it was made again by the lock, for all to read
             return root, lock
         lock.release()
 

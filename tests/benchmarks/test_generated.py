@@ -196,6 +196,9 @@ def test_a_runs_table_shows_where_it_falls_and_says_where_the_rest_of_the_diagno
     assert "accuracy/order" in shown and "drop/order-species/short" in shown
     assert "class_worst/" not in shown and "kinship/" not in shown and "stem/" not in shown
     assert "snellen score --all one" in shown
+    assert main(["run", "birds", "--model", "embedded", "--images", "images", "--limit", "1"]) == 0
+    assert (source / "results" / "birds-embedded").is_dir(), "wherever the set lies"
+    capsys.readouterr()
     assert main(["score", "one", "--all"]) == 0
     assert "class_worst/species/short" in capsys.readouterr().out
 

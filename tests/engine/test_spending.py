@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def test_a_run_stopped_by_its_budget_goes_on_with_a_larger_one_and_sends_nothing
     with pytest.raises(BudgetError, match="used up"):
         go(again, tmp_path / "a", max_cost=0.105)
     assert again.asked == []
+    assert not [thread for thread in threading.enumerate() if "fsync" in thread.name], "the journal is closed"
     assert go(Paid(), tmp_path / "a", max_cost=0.50).meta.state == "complete"
     assert spent(tmp_path / "a") == pytest.approx(0.50)
 

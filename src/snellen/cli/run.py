@@ -149,7 +149,8 @@ def run_benchmarks(
     server = None if options.serve is None else parse_vllm(options.serve)
     names = options.model or ([] if server is None else [f"api:{server.public}"])
     settings = environment.RunVariables(data.data, options.limit, options.out, tuple(names))
-    found = {name: find(name) for name in map(lasting_name, benchmark)}
+    typed = {lasting_name(name): name for name in reversed(benchmark)}
+    found = {name: find(name) for name in reversed(typed)}
     if not names or any(each.variables or each.places for each in found.values()):
         settings = environment.with_variables(settings, benchmark)
     run_settings: Any = {
@@ -167,7 +168,10 @@ def run_benchmarks(
     ]
     out = settings.out
     folders = [
-        out if out is not None and len(specs) == 1 else default_folder(spec, out or Path("results")) for spec in specs
+        out
+        if out is not None and len(specs) == 1
+        else default_folder(structs.replace(spec, benchmark=typed[spec.benchmark]), out or Path("results"))
+        for spec in specs
     ]
     if base.shard:
         from snellen.engine.sharding import shard_folder

@@ -92,7 +92,10 @@ async def run(
             change = error
         finally:
             display.close(progress)
-            change = await session.close(state, files.journal.number, progress.elapsed, change)
+            try:
+                files.close()  # once more where nothing was asked; a second time it does nothing
+            finally:
+                change = await session.close(state, files.journal.number, progress.elapsed, change)
         if change is not None:
             with contextlib.suppress(StorageError):  # the folder itself may be gone
                 folder.write_meta(session.meta)

@@ -79,7 +79,8 @@ def evaluate(
                 f"{subject.name} is scored by rules, and no reply of it is for a judge",
                 "Omit judge. To have all replies judged as well: snellen.judge(run, model, rubric='match').",
             )
-        folder = Path(out) if out is not None else default_folder(spec)
+        typed = benchmark if isinstance(benchmark, str) else name
+        folder = Path(out) if out is not None else default_folder(structs.replace(spec, benchmark=typed))
         if spec.shard:
             from snellen.engine.sharding import shard_folder
 

@@ -265,7 +265,8 @@ class Damage:
             if self._count > len(self.faults):
                 lines.append(f"  … and {self._count - len(self.faults):,} more")
             if advised and self.path.name == RESULTS and (self.damaged or self.missing or self.torn):
-                lines.append(f"  `snellen rerun {self.path.parent}` runs every sample that has no record.")
+                again = f"`snellen rerun {self.path.parent}` runs every sample that has no record."
+                lines.append("  Import its answers again." if _is_imported(self.path.parent) else f"  {again}")
         if self.unnumbered:
             lines.append(
                 f"{self.path}: {self.unnumbered:,} lines have no checksum, though lines before them do: an older version "
@@ -277,6 +278,14 @@ class Damage:
         """Log the faults as a warning, each text once in a process; `advised` as in `lines`."""
         if lines := self.lines(advised=advised):
             _warn("\n".join(lines))
+
+
+def _is_imported(folder: Path) -> bool:
+    """Return True for a run whose answers were imported, as its run_meta.json says: no model could be asked again."""
+    try:
+        return "imported" in msgspec.json.decode((folder / "run_meta.json").read_bytes())["environment"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return False
 
 
 @lru_cache(maxsize=1000)

@@ -300,3 +300,27 @@ def test_a_data_set_of_the_hub_is_run_at_a_commit(tmp_path: Path, monkeypatch: p
         assert run.meta.spec.benchmark == f"hf:a/birds@{COMMIT}"
         assert run.path == Path("results/a-birds-oracle")
         assert run.metric("accuracy").value == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["class folders", "an archive of images"])
+def test_images_that_change_between_two_runs_of_a_process_are_those_of_the_second(folder: Path, packed: bool) -> None:
+    def drawn(colour: str, *places: str) -> None:
+        for place in places:
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            Picture.new("RGB", (16, 16 + len(colour)), colour).save(folder / place)
+
+    drawn("red", "set/cat/0.png", "set/dog/0.png")
+    benchmark, images = ("set", None) if not packed else (write_csv(rows(4)), folder / "more.zip")
+    if packed:
+        shutil.rmtree("pics")
+        drawn("red", *(f"zipped/pics/{n}.png" for n in range(4)))
+        shutil.make_archive("more", "zip", "zipped")
+    first = snellen.evaluate(benchmark, "embedded", out="one", images=images)
+    if packed:
+        drawn("blue", *(f"zipped/pics/{n}.png" for n in range(4)))
+        shutil.make_archive("more", "zip", "zipped")
+    else:
+        drawn("blue", "set/cat/1.png")
+    second = snellen.evaluate(benchmark, "embedded", out="two", images=images)
+    assert first.meta.identity["data"] != second.meta.identity["data"]
+    assert second.meta.totals.done == (4 if packed else 3)

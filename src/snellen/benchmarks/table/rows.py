@@ -20,7 +20,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.dialogue import COLUMNS as DIALOGUE_COLUMNS
 from snellen.benchmarks.table.dialogue import with_dialogue
-from snellen.benchmarks.table.images import MEDIA_SUFFIXES, ImageRoot, image_root
+from snellen.benchmarks.table.images import FOLDERS, MEDIA_SUFFIXES, ImageRoot, image_root
 from snellen.benchmarks.table.kit_reading import FORMS as TEXT_FORMS
 from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, is_kit_reading, unpacked
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
@@ -122,6 +122,16 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
 def files_of(source: Source, data: Data, base: Path = Path()) -> tuple[Path, ...]:
     """Return the files of a table, which is not opened; raise as `open_rows` where it is not found."""
     return _paths(locate_table(source, data, base))
+
+
+def image_places(source: Source, data: Data, base: Path, files: Sequence[Path]) -> Iterator[Path]:
+    """Yield where a table's images lie, as far as its time tells that one was added: folders beside it, of classes, --images."""
+    images = _images(source, data, base)
+    if images is not None and images.exists():
+        yield images
+    for file in files:
+        below = file.iterdir() if file.is_dir() else (file.parent / name for name in FOLDERS)
+        yield from sorted(folder for folder in below if folder.is_dir())
 
 
 def _paths(located: LocatedTable) -> tuple[Path, ...]:

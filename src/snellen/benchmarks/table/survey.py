@@ -53,7 +53,16 @@ from snellen.benchmarks.table.questions import (
     id_reader,
     options_reader,
 )
-from snellen.benchmarks.table.rows import CLASSES, Placed, Row, Rows, files_of, open_rows, plain_text
+from snellen.benchmarks.table.rows import (
+    CLASSES,
+    Placed,
+    Row,
+    Rows,
+    files_of,
+    image_places,
+    open_rows,
+    plain_text,
+)
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
@@ -161,7 +170,8 @@ class OpenedTable:
 
     def __init__(self, declaration: Declaration, data: Data, base: Path) -> None:
         self.declaration, self.data, self._base = declaration, data, base
-        stats = [(str(path), *_times(path)) for path in files_of(declaration.source, data, base)]
+        files = files_of(declaration.source, data, base)
+        stats = [(str(path), *_times(path)) for path in (*files, *image_places(declaration.source, data, base, files))]
         settings = [str(base), str(data.path), str(data.images), data.options, data.seed]
         self._identity = msgspec.json.encode([declaration, stats, settings], enc_hook=str, order="deterministic")
         self._held: tuple[Rows, list[tuple[str, Row | DataError]]] | None = None

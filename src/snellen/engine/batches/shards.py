@@ -6,6 +6,7 @@ same order, with sample, repeat, attempt and the request with digests in place o
 
 from __future__ import annotations
 
+import contextlib
 import os
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -177,6 +178,5 @@ def take_up_answered(folder: Path, done: set[Key]) -> None:
         if shard.creating_at is not None:
             rows = ShardRows(folder, shard.label).by_id.values()
             if all(key(sent.sample_id, sent.repeat) in done for sent in rows):
-                log = BatchLog(folder)
-                log.append("taken", label=shard.label, answered=len(rows), again=0)
-                log.close()
+                with contextlib.closing(BatchLog(folder)) as log:
+                    log.append("taken", label=shard.label, answered=len(rows), again=0)

@@ -3,7 +3,7 @@
 `agent:snellen` is Snellen's own tool loop (own_loop.py).
 
 `model` ties the parts together. `install` brings the agents; `openclaw` and `opencode` configure, start and read them;
-`workdir` makes the folders of samples; `sandbox`, `system_calls`, `gateway` and `web_gateway` isolate them; `process` and
+`workdir` makes the folders of samples; `sandbox`, `system_calls` and `gateway` isolate them; `process` and
 `supervisor` run and end them.
 """
 

@@ -2,7 +2,7 @@
 
 Each agent reaches a listener of its own at 127.0.0.1 inside its network namespace (supervisor.py). What it may ask is
 POST /v1/chat/completions and GET /v1/models; of a request's fields, only those that request_fields.py lets through.
-The gateway for web tools is web_gateway.py. Nothing else can be reached from there.
+The gateway for web tools is below. Nothing else can be reached from there.
 
 The way out of a sandbox to the web: for the tools that the user gave, by their rules, and for nothing else.
 
