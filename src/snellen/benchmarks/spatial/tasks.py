@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +18,7 @@ from snellen.errors import DataError
 from snellen.types import Kind
 
 Columns: TypeAlias = str | tuple[str, ...]
-"""A column, or several, the first of which that a row has counts; one whose name ends with `?` may be missing."""
+"""A column, or several, the first of which that a row has counts; one whose name ends with `?`, before others, may be missing."""
 
 
 LAYOUTS = ("official", "kit")
@@ -30,7 +30,8 @@ class Cell(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         column: where it stands.
         subset: it is one of the set's subsets, which the name of the row's file may say where the column is missing.
-        place: a whole number is the place, from 0, of an option of the list in these columns, whose letter it becomes.
+        place: a whole number in a column that must be there is the place, from 0, of an option of the list in this column,
+            whose letter it becomes.
         strip: characters that are taken off both ends, as blanks are.
         replace: text to text.
         lower: in lower case, without blanks around.
@@ -40,7 +41,7 @@ class Cell(Struct, frozen=True, forbid_unknown_fields=True):
 
     column: Columns
     subset: bool = False
-    place: tuple[str, ...] = ()
+    place: str = ""
     strip: str = ""
     replace: Mapping[str, str] = {}
     lower: bool = False
@@ -56,13 +57,17 @@ class Layout(Struct, frozen=True, forbid_unknown_fields=True):
         part: the group whose name goes before the id.
         text, gold: question and gold answer.
         kind: of all questions, unless their type says it.
-        kinds: the section of `scorers/constants.toml` that has the types by kind; `type_columns` say a row's type.
+        kinds: the section of `scorers/constants.toml` that has the types by kind; `type_columns` say a row's type:
+            the first that has one of these, or that ends with `?` and has anything.
         groups, cluster: what figures are broken down by, and what rows share; `by_media`: where no column says the latter, the
             first path shown.
         tags: rows are tagged for MMSI-Video-Bench's parts.
         pieces: columns that prompts use by name.
         media, video, segments, masks: paths of what is shown (one video), of clips of frames, of masks.
         count: how many options there are where no row says.
+        lists: how a text is read where a list is looked for: a literal of texts (`texts`); a literal of anything, and one
+            option where it is none (`whole`) or nothing (`literal`), and no further column is; JSON too, or a mapping A, B ...
+            (`decoded`).
         options_list: columns that list the options; `options_plain` keeps letters that they bring along, and
             `options_as_written` keeps the list for the prompt.
         options_lines, options_columns: the column with an option a line; the letters of columns with one option each.
@@ -88,6 +93,7 @@ class Layout(Struct, frozen=True, forbid_unknown_fields=True):
     segments: str = ""
     masks: tuple[str, ...] = ()
     count: int = 0
+    lists: Literal["texts", "whole", "literal", "decoded"] = "texts"
     options_list: tuple[str, ...] = ()
     options_plain: bool = False
     options_as_written: bool = False

@@ -26,6 +26,7 @@ Fields: TypeAlias = dict[str, Any]
 Own: TypeAlias = Callable[[Task, Row, Fields, bool], None]
 FILE = "snellen:file"
 """The column that a source adds: the name of the row's file, with the folders above it."""
+KEPT = ("whole", "literal")
 CIRCLE = 1_000_000
 STREAMING = "_streaming"
 NO_TAG = frozenset({"", "none", "nan", "null", "[]", "false"})
@@ -46,9 +47,13 @@ def question(task: Task, layout: Literal["official", "kit"], row: Row, at: int) 
     fields["groups"] = groups = {}
     if how.kinds:
         groups["question_type"], fields["kind"] = _typed(row, how.kinds, how.type_columns)
-    fields["id"] = _value(task, row, how.id) if how.id else fields.get("index", "")
-    if not fields["id"].strip() and (str(how.id).count("?") or (not how.id and not kit)):
-        fields["id"] = str(at)
+    if not how.id:
+        fields["id"] = fields["index"] if kit else str(at)
+    elif "?" in str(how.id):
+        names = [how.id] if isinstance(how.id, str) else how.id
+        fields["id"] = next((name for column in names if (name := maybe(row, column.rstrip("?")).strip())), str(at))
+    else:
+        fields["id"] = _value(task, row, how.id)
     fields["text"] = _value(task, row, how.text)
     fields["gold"] = _value(task, row, how.gold)
     for name, cell in how.groups.items():
@@ -70,7 +75,7 @@ def _add_media(task: Task, row: Row, how: Layout, fields: Fields) -> None:
         name = _value(task, row, how.media)
         media: tuple[str, ...] = (name,) if name else ()
     else:
-        media = paths(row, how.media)
+        media = paths(row, how.media, kept=how.lists in KEPT)
     if how.video:  # a name without a suffix is that of an MP4
         media = tuple(name if PurePosixPath(name).suffix else f"{name}.mp4" for name in media[:1])
     fields["media"] = media
@@ -81,37 +86,41 @@ def _add_media(task: Task, row: Row, how: Layout, fields: Fields) -> None:
 
 def _add_options(task: Task, row: Row, how: Layout, fields: Fields) -> None:
     """Add the options where the kind of question has any: from a list, lines, columns, or the text, the first that has some."""
-    if fields["kind"] not in how.with_options:
+    if fields["kind"] not in how.with_options or fields.get("options"):
         return
-    if written := listed(row, *how.options_list):
+    if written := listed(row, *how.options_list, lists=how.lists):
         if how.options_as_written:
             fields["pieces"]["options"] = "\n".join(written)
         fields["options"] = dict(zip(LETTERS, written, strict=False)) if how.options_plain else lettered(written)
         return
     if lines := _value(task, row, how.options_lines):
         fields["pieces"]["choices"] = lines
-    columns = {letter: cell for letter in how.options_columns if (cell := maybe(row, letter)) and cell.lower() != "nan"}
+    columns = _in_columns(row, how.options_columns)
     texts_ = {"text": fields["text"], "pieces": "\n".join(fields["pieces"].values())}
     in_texts = (options_in(texts_[place]) for place in how.options_in)
     fields["options"] = (lettered(lines.splitlines()) if lines else columns) or next(filter(None, in_texts), {})
 
 
+def _in_columns(row: Row, letters: str) -> dict[str, str]:
+    return {letter: cell for letter in letters if (cell := maybe(row, letter)) and cell.lower() != "nan"}
+
+
 def _value(task: Task, row: Row, spec: Columns | Cell) -> str:
-    """Return a declared value: the first of the columns that the row has; empty where none has it and it may be missing."""
+    """Return a declared value: the first of the columns that the row has; empty where none has it and all may be missing."""
     cell = spec if isinstance(spec, Cell) else Cell(column=spec)
     columns = (cell.column,) if isinstance(cell.column, str) else cell.column
     if not columns:
         return ""
-    names = [name.removesuffix("?") for name in columns]
+    needed = [name for name in columns if not name.endswith("?")]
     if cell.subset:
-        value = _subset(task, row, names[0])
-    elif any(name.endswith("?") for name in columns):
-        value = next((value for name in names if (value := maybe(row, name))), "")
+        value = _subset(task, row, columns[0])
     else:
-        value = text(row, *names)
-    if cell.place:
-        value = value.strip()
-        value = _letter_at(row, cell, names[-1], int(value)) if re.fullmatch(r"-?\d{1,4}", value) else value
+        value = next((value for name in columns if name not in needed and (value := maybe(row, name[:-1]))), "")
+    if not value and needed:
+        value = text(row, *needed)
+        if cell.place:
+            value = value.strip()
+            value = _letter_at(row, cell, needed[-1], int(value)) if re.fullmatch(r"-?\d{1,4}", value) else value
     if cell.strip:
         value = value.strip().strip(cell.strip)
     for old, new in cell.replace.items():
@@ -123,7 +132,7 @@ def _value(task: Task, row: Row, spec: Columns | Cell) -> str:
 
 def _letter_at(row: Row, cell: Cell, name: str, place: int) -> str:
     """Return the letter of an option by its place from 0. Raises DataError where there is none."""
-    most = len(listed(row, *cell.place)) or len(LETTERS)
+    most = len(lettered(texts(row.get(cell.place)))) or len(LETTERS)
     if not 0 <= place < most:
         raise DataError(f"{name} is {place}, the place of an option from 0; there are {most} options")
     return LETTERS[place]
@@ -136,10 +145,13 @@ def _typed(row: Row, kinds: str, columns: Sequence[str]) -> tuple[str, str]:
         DataError: no column has a known type.
     """
     types = {value: kind for kind in ("choice", "number", "short") for value in CONSTANTS[kinds].get(kind, ())}
-    for name in columns:
+    names = [name.removesuffix("?") for name in columns]
+    for column, name in zip(columns, names, strict=True):
         if (value := maybe(row, name)) in types:
             return value, types[value]
-    name = next((name for name in columns if maybe(row, name)), columns[0])
+        if value and column.endswith("?"):
+            break
+    name = next((name for name in names if maybe(row, name)), names[0])
     raise DataError(f"{name} is {text(row, name)[:60]!r}; expected one of {', '.join(types)}")
 
 
@@ -180,13 +192,18 @@ def texts(value: Any) -> list[str]:
     return [str(item) for item in value if isinstance(item, (str, int, float))]
 
 
-def listed(row: Row, *columns: str) -> list[str]:
-    """Return the first of these columns that has a list: of texts, in a text, or the values of a mapping A, B ..."""
+def listed(row: Row, *columns: str, lists: str = "decoded") -> list[str]:
+    """Return the first of these columns that has a list, of texts or in a text, which `tasks.Layout.lists` says how to read."""
     for column in columns:
         value = row.get(column)
-        if isinstance(value, str):
+        if lists in KEPT and isinstance(value, str) and value.strip():
+            items = literal_list(value)
+            if items is None:
+                items = [value] if lists == "whole" else []
+            return [str(item) for item in items]  # none is left out: the letters of the others would shift
+        if isinstance(value, str) and lists == "decoded":
             value = _decoded(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and lists == "decoded":
             value = [value[letter] for letter in LETTERS if value.get(letter) is not None]
         if value is not None and (options := texts(value)):
             return options
@@ -204,14 +221,20 @@ def _decoded(value: str) -> Any:
     return literal_list(value)
 
 
-def paths(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths of the first of these columns that has any: a list, one alone, or structs that have one as `path`."""
+def paths(row: Row, columns: Sequence[str], kept: bool = False) -> tuple[str, ...]:
+    """Return the paths of the first of these columns that has any: a list, one alone, or structs that have one as `path`.
+
+    What is no path in a list that stands in a text is left out, or `kept`, so that it is missed where the file is opened.
+    """
     for column in columns:
         value = row.get(column)
         if isinstance(value, str):
-            items = literal_list(value) if value.lstrip().startswith("[") else None
-            if items is None and value.strip():
+            in_brackets = value.lstrip().startswith("[")
+            items = literal_list(value) if in_brackets else None
+            if items is None and value.strip() and (kept or not in_brackets):
                 return (value.strip(),)
+            if kept and items is not None:
+                return tuple(map(str, items))
             value = items
         if isinstance(value, Mapping):
             value = [value]
@@ -269,6 +292,7 @@ def _mindcube(task: Task, row: Row, fields: Fields, kit: bool) -> None:
 def _mmsi_video(task: Task, row: Row, fields: Fields, kit: bool) -> None:
     """The authors write both types as one: `(Cross-Video) Memory Update`; a type alone is its own finer one."""
     kind = text(row, "type")
+    fields["id"] = maybe(row, "id") or fields["id"]
     main, _, sub = kind.removeprefix("(").partition(") ") if kind.startswith("(") else (kind, "", kind)
     fields["groups"] = {"task_type": main, "sub_task_type": sub, **fields["groups"]}
     fields["gold"] = fields["gold"].strip().upper()[:1]
@@ -286,7 +310,8 @@ def _stare(task: Task, row: Row, fields: Fields, kit: bool) -> None:
 
 
 def _spatialviz(task: Task, row: Row, fields: Fields, kit: bool) -> None:
-    """The authors' images lie in folders by category, task and level, and have no name but that."""
+    """The authors' images lie in folders by category, task and level, and have no name but that; A to D go before lists."""
+    fields["options"] = _in_columns(row, "ABCD")
     if image := maybe(row, "Image_id"):
         place = "/".join([*filter(None, fields["groups"].values()), image])
         fields["media"] = (f"{place}.png",)

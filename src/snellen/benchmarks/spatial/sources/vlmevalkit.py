@@ -125,7 +125,7 @@ class KitFile:
             return ShownMedia(
                 images=(Unreadable(f"{at}: image_path", fault, "Fix the row, or fetch the table again."),)
             )
-        names = question.media or paths(cells, PATHS)
+        names = question.media or paths(cells, PATHS, kept=True)
         if not names:
             columns = [column for column in SHOWN if column in whole.header]
             fault = f"{at}: there is nothing to show: {', '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
