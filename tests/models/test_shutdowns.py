@@ -71,7 +71,18 @@ def test_a_model_is_known_by_its_name_its_snapshot_and_the_name_of_a_harness(nam
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt-6-astra", "local:openai/gpt-4", "replay:o1", "gpt-4x", "my-o1", "o1-like", "gpt-4o-tuned", ""]
+    "name",
+    [
+        "gpt-6-astra",
+        "local:openai/gpt-4",
+        "vllm:openai/gpt-4",
+        "replay:o1",
+        "gpt-4x",
+        "my-o1",
+        "o1-like",
+        "gpt-4o-tuned",
+        "",
+    ],
 )
 def test_other_names_have_no_announced_end(name):
     assert announced(name) is None

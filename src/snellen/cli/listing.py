@@ -100,7 +100,7 @@ def _list_parts(*, long: bool, as_json: bool) -> None:
     from snellen.benchmarks import registry as benchmarks
     from snellen.models import registry as models
 
-    kinds = {kind: help_ for kind, (_, help_) in models.KINDS.items()}
+    kinds = {kind: row.help for kind, row in models.KINDS.items()}
     for point in entry_points(group=models.GROUP):
         kinds.setdefault(point.name, f"from {point.value}")
     if as_json:

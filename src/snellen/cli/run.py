@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.models.base import ModelSettings
 
-LOCAL = ("local", "embedded")
-"""Kinds of models that run in this process; they refuse options of endpoints."""
-
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -349,7 +346,9 @@ def _ask(asked: AskedAfterRuns, outcome: ModelOutcome, output: RunOutputOptions)
 
 def _without_endpoint(spec: RunSpec, models: Sequence[str]) -> RunSpec:
     """Drop options of endpoints from a local model's run, if other models of the call are behind an endpoint."""
-    if spec.model.partition(":")[0] not in LOCAL or all(name.partition(":")[0] in LOCAL for name in models):
+    from snellen.models.registry import runtime_of
+
+    if not runtime_of(spec.model).here or all(runtime_of(name).here for name in models):
         return spec
     options = structs.replace(spec.options, base_url=None, key_env=None, extra_body={}, prices=None, cache=None)
     return structs.replace(spec, options=options, max_cost=None)

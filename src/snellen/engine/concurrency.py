@@ -12,14 +12,9 @@ from pathlib import Path
 
 from snellen.engine.pacing import Pacer, Ticket, Waiting
 from snellen.errors import RAISE_OPEN_FILES, open_files_limit
-from snellen.models.registry import ENGINE_KINDS, TORCH_KINDS
+from snellen.models.registry import runtime_of
 
 log = logging.getLogger(__name__)
-
-
-OPEN_FILES = {**dict.fromkeys((*TORCH_KINDS, *ENGINE_KINDS, "replay"), 0), "agent": 12}
-"""Open files of one request, by the kind of the model: one connection, but none within this process, and more of an agent."""
-
 
 RESERVED_FILES = 24
 """Open files that a run needs beside its connections: journal, traces, images, look-ups of hosts, modules."""
@@ -39,7 +34,7 @@ def fitting(wanted: int, each: int = 1, reserved: int = RESERVED_FILES) -> int:
 
 def fit_open_files(concurrency: int, kind: str = "api", reserved: int = RESERVED_FILES) -> int:
     """Return how many requests may be in flight under the limit of open files; warn where that is fewer."""
-    each = OPEN_FILES.get(kind, 1)
+    each = runtime_of(kind).open_files
     fits = concurrency if each == 0 else fitting(concurrency, each, reserved)
     if fits < concurrency:
         _warn(

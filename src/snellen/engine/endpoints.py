@@ -23,7 +23,7 @@ from snellen.errors import UntrustedRunError, UsageError
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.services import DEFAULT_VARIABLE, PROVIDERS, service
 from snellen.models.base import AGENT_LIMITS, DEFAULTS
-from snellen.models.registry import API_KINDS
+from snellen.models.registry import KINDS, runtime_of
 
 JUDGE_URL, JUDGE_KEY = "JUDGE_BASE_URL", "JUDGE_API_KEY"
 HARMLESS = (
@@ -42,8 +42,6 @@ HARMLESS = (
     ),
 )
 """Options that lead to no file, program or address."""
-PROGRAMS = ("agent", "local", "vllm", "sglang")
-"""Kinds of models that start programs, or load files that another person may have made."""
 
 
 def with_endpoint(
@@ -186,12 +184,11 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
     """Yield what the model of a spec reads, starts or connects to besides its endpoint."""
     options = spec.options
     kind, _, name = spec.model.partition(":")
-    if kind in PROGRAMS:
-        yield f"the model {spec.model}"
-    elif kind == "replay" and not _inside(folder.path, Path(name)):
-        yield f"the file {name} to replay"
-    elif name and kind not in (*API_KINDS, "tools", "embedded", "replay"):
-        yield f"the model {spec.model}"
+    if kind == "replay":
+        if not _inside(folder.path, Path(name)):
+            yield f"the file {name} to replay"
+    elif kind != "embedded" and not runtime_of(kind).remote and (name or kind in KINDS):
+        yield f"the model {spec.model}"  # it may start programs, or load files that another person has made
     if options.tools is not None:
         yield f"the tool settings {options.tools}"
     if options.sif is not None or options.sandbox != "auto":

@@ -23,7 +23,7 @@ from snellen.engine.run_folder import EmptyReplies, RunFolder, RunMeta, RunSpec,
 from snellen.errors import DataError, PreflightError
 from snellen.media.video import check_pyav
 from snellen.models.base import Model
-from snellen.models.registry import API_KINDS
+from snellen.models.registry import runtime_of
 from snellen.sources.blobs import stream
 from snellen.sources.journal_lines import Damage, printable
 from snellen.types import CUT_OFF, Image, Record, Sample, Usage, Video
@@ -32,8 +32,6 @@ Key: TypeAlias = str | tuple[str, int]
 Work: TypeAlias = Iterator[tuple[Sample, int]]
 ANSWERED = journal.ANSWERED
 NAMED = 10
-DECODING = (*API_KINDS, "tools", "local", "embedded", "agent")
-"""Kinds of models for which Snellen takes frames out of videos; replayed answers need none."""
 CHECKED_SAMPLES = 20
 MOST_PLACES = 16
 """Different places of the text of empty replies that are counted; servers name them."""
@@ -320,7 +318,7 @@ def require_video_reader(benchmark: Benchmark, spec: RunSpec, done: set[Key] | N
     Raises:
         MissingExtraError: a sample that is to be asked has a video.
     """
-    if spec.model.partition(":")[0] not in DECODING or spec.options.media.video == "native" or find_spec("av"):
+    if not runtime_of(spec.model).decodes or spec.options.media.video == "native" or find_spec("av"):
         return
     for sample, _ in pending(benchmark, spec, done or set()):
         for part in sample.prompt.conversation_parts:

@@ -29,14 +29,11 @@ from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, budgeted
 from snellen.engine.traces import RunWriters, Traces
 from snellen.errors import InterruptedRunError, RunChangedError, StorageError
 from snellen.models.base import Model
-from snellen.models.registry import API_KINDS
+from snellen.models.registry import runtime_of
 from snellen.types import Record
 
 if TYPE_CHECKING:
     from snellen.engine.answer_cache import AnswerCache
-
-REMOTE = (*API_KINDS, "tools")
-"""Kinds of models behind a server that others may use too: a run begins gently, and its pace follows refusals."""
 
 
 async def run(
@@ -219,7 +216,7 @@ def _pacer(session: Session, workers: int) -> Pacer:
     options = session.spec.options
     return Pacer(
         workers,
-        remote=session.spec.model.partition(":")[0] in REMOTE,
+        remote=runtime_of(session.spec.model).remote,
         rpm=options.rpm,
         tpm=options.tpm,
         longest_pause_s=session.backoff.patience_s,

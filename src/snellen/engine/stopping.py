@@ -25,11 +25,9 @@ from snellen.errors import BudgetError, KeyRefusedError, NoCreditError, TooManyF
 from snellen.models.api.prices import Price
 from snellen.models.base import Model, effective
 from snellen.models.image_tokens import TOKENS_OF_UNKNOWN_SIZE
-from snellen.models.registry import KINDS
+from snellen.models.registry import KINDS, runtime_of
 from snellen.types import Prompt, Record, Sample, Text, Video
 
-UNPRICED = ("local", "embedded", "replay")
-"""Kinds of models that refuse --prices: what they say is not paid for by the token."""
 RECENT = 32
 """A request is expected to cost as much as the dearest of this many answers before it."""
 CHARACTERS_A_TOKEN, TOKENS_A_REPLY = 4, 500
@@ -149,7 +147,7 @@ def require_price(spec: RunSpec, model: Model) -> None:
     kind = spec.model.partition(":")[0]
     if spec.max_cost is None or spec.options.prices or model.price is not None or kind not in KINDS:
         return
-    if kind in UNPRICED:
+    if not runtime_of(kind).priced:
         raise UsageError(
             f"--max-cost {spec.max_cost:g} was given, and {spec.model} has no price",
             "Omit --max-cost, or use --max-tokens-total.",

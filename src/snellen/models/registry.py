@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from snellen.errors import SnellenError, UsageError
 from snellen.models.base import Model, ModelOptions, as_model, changed_option
@@ -17,11 +17,6 @@ from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
 
 GROUP = "snellen.models"
-_KIND_THEN = re.compile(
-    r"\s*(api|openai|anthropic|gemini|openrouter|azure|local|vllm|sglang|agent|tools|replay)\s*[:/=]\s*(\S.*)",
-    re.IGNORECASE,
-)
-"""A kind of ours in other capitals, or with another sign behind it than a colon: API:NAME, api/NAME."""
 KINDS_ELSEWHERE = {
     **dict.fromkeys(("openai-api", "litellm", "ollama"), "api"),
     **dict.fromkeys(("claude", "claude-api"), "anthropic"),
@@ -34,53 +29,99 @@ PROVIDER_OF = {"claude-": "anthropic", "gemini-": "gemini"}
 """How the names of models begin that a provider of another protocol than OpenAI's has."""
 API_ORGANISATIONS = ("openai/", "anthropic/", "google/gemini", "x-ai/", "openrouter/")
 """Heads of names under which routers list models that no hub has."""
-API_KINDS = ("api", "openai", "anthropic", "gemini", "openrouter", "azure")
+
+
+class Runtime(NamedTuple):
+    """Where a kind of model runs, and what follows from that for a run.
+
+    Attributes:
+        remote: behind a server that others may use too: a run begins gently, and its pace follows refusals.
+        here: loaded by this process. Such models run one after the other, and refuse options of endpoints.
+        priced: replies may be paid for by the token; otherwise there are no --prices.
+        decodes: Snellen takes frames out of videos before they are sent.
+        open_files: how many files one request opens; one connection where nothing else is known.
+    """
+
+    remote: bool = False
+    here: bool = False
+    priced: bool = True
+    decodes: bool = True
+    open_files: int = 1
+
+
+class Kind(NamedTuple):
+    """A kind of model: where it runs, `module:function` that opens it, and a line for `snellen list`."""
+
+    runtime: Runtime
+    factory: str
+    help: str
+
+
+SERVER = Runtime(remote=True)
+IN_PROCESS = Runtime(here=True, priced=False, open_files=0)
+PLUGIN = Runtime(decodes=False)
+"""Runtime of a kind that is not in KINDS, of which nothing is known."""
+_API = "snellen.models.api:ApiModel"
+KINDS = {
+    "api": Kind(SERVER, _API, "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
+    "openai": Kind(SERVER, _API, "OpenAI's own API: openai:gpt-6-astra, with --responses the newer one"),
+    "anthropic": Kind(SERVER, _API, "Anthropic's own API: anthropic:claude-…"),
+    "gemini": Kind(SERVER, _API, "Google's Gemini API: gemini:gemini-…"),
+    "openrouter": Kind(SERVER, _API, "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
+    "azure": Kind(SERVER, _API, "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
+    "local": Kind(
+        IN_PROCESS,
+        "snellen.models.local.model:open_model",
+        "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
+    ),
+    "vllm": Kind(
+        IN_PROCESS,
+        "snellen.models.in_process:open_vllm",
+        "the same checkpoints in vLLM, inside this process: vllm:Qwen/Qwen3-VL-8B-Instruct; a server's: api:NAME",
+    ),
+    "sglang": Kind(
+        IN_PROCESS,
+        "snellen.models.in_process:open_sglang",
+        "the same in SGLang, inside this process: sglang:Qwen/Qwen3-VL-8B-Instruct; a server's: api:NAME",
+    ),
+    "embedded": Kind(
+        IN_PROCESS,
+        "snellen.models.embedded:open_model",
+        "the small VLM in the package; needs the extra `local` and no network",
+    ),
+    "agent": Kind(
+        Runtime(open_files=12),
+        "snellen.models.agents:open_model",
+        "an agent around a model: agent:openclaw, agent:opencode or agent:snellen --agent-model PROVIDER/MODEL --base-url https://…/v1",
+    ),
+    "tools": Kind(
+        SERVER,
+        "snellen.models.tools.model:open_model",
+        "an API model that may search, fetch pages and zoom before it answers: tools:gpt-6-astra --tools tools.json",
+    ),
+    "replay": Kind(
+        Runtime(priced=False, decodes=False, open_files=0),
+        "snellen.models.replay:open_model",
+        "answers from any results file: replay:results/run or replay:answers.jsonl",
+    ),
+}
+API_KINDS = tuple(kind for kind, row in KINDS.items() if row.factory == _API)
 """Kinds that send questions to a server, without tools."""
 ENGINE_KINDS = ("vllm", "sglang")
 """Kinds that run a checkpoint in an inference engine inside this process."""
 TORCH_KINDS = ("local", "embedded")
 """Kinds that transformers runs inside this process."""
-KINDS = {
-    "api": ("snellen.models.api:ApiModel", "an OpenAI-compatible endpoint: api:gpt-6-astra --base-url https://…/v1"),
-    "openai": (
-        "snellen.models.api:ApiModel",
-        "OpenAI's own API: openai:gpt-6-astra, with --responses the newer one",
-    ),
-    "anthropic": ("snellen.models.api:ApiModel", "Anthropic's own API: anthropic:claude-…"),
-    "gemini": ("snellen.models.api:ApiModel", "Google's Gemini API: gemini:gemini-…"),
-    "openrouter": ("snellen.models.api:ApiModel", "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
-    "azure": ("snellen.models.api:ApiModel", "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
-    "local": (
-        "snellen.models.local.model:open_model",
-        "a Hugging Face folder or hub name, by transformers: local:Qwen/Qwen3-VL-8B-Instruct",
-    ),
-    "vllm": (
-        "snellen.models.in_process:open_vllm",
-        "the same checkpoints in vLLM, inside this process: vllm:Qwen/Qwen3-VL-8B-Instruct; a server's: api:NAME",
-    ),
-    "sglang": (
-        "snellen.models.in_process:open_sglang",
-        "the same in SGLang, inside this process: sglang:Qwen/Qwen3-VL-8B-Instruct; a server's: api:NAME",
-    ),
-    "embedded": (
-        "snellen.models.embedded:open_model",
-        "the small VLM in the package; needs the extra `local` and no network",
-    ),
-    "agent": (
-        "snellen.models.agents:open_model",
-        "an agent around a model: agent:openclaw, agent:opencode or agent:snellen --agent-model PROVIDER/MODEL --base-url https://…/v1",
-    ),
-    "tools": (
-        "snellen.models.tools.model:open_model",
-        "an API model that may search, fetch pages and zoom before it answers: tools:gpt-6-astra --tools tools.json",
-    ),
-    "replay": (
-        "snellen.models.replay:open_model",
-        "answers from any results file: replay:results/run or replay:answers.jsonl",
-    ),
-}
-
+_KIND_THEN = re.compile(
+    rf"\s*({'|'.join(kind for kind in KINDS if kind != 'embedded')})\s*[:/=]\s*(\S.*)", re.IGNORECASE
+)
+"""A kind of ours in other capitals, or with another sign behind it than a colon: API:NAME, api/NAME."""
 _AGENT_OPTIONS = [name for name in ModelOptions.__struct_fields__ if name.startswith(("agent_", "sandbox", "sif"))]
+
+
+def runtime_of(model: str) -> Runtime:
+    """Return where the model KIND:NAME runs; PLUGIN for a kind that is not ours."""
+    kind = model.partition(":")[0]
+    return KINDS[kind].runtime if kind in KINDS else PLUGIN
 
 
 def suggested(spec: str) -> str:
@@ -176,7 +217,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
             f"--agent-model, --sandbox, --sif and --agent-… are for agents, and {option} is set for --model {spec}.",
             f"Write --model agent:NAME, or omit {option}.",
         )
-    if kind in (*API_KINDS, "local", *ENGINE_KINDS, "embedded", "replay") and options.tools is not None:
+    if kind in KINDS and kind not in ("agent", "tools") and options.tools is not None:
         raise UsageError(f"--tools is not for --model {spec}.", "Write --model tools:NAME.")
     if kind in KINDS and kind not in ENGINE_KINDS and options.engine_args:
         raise UsageError(
@@ -189,7 +230,7 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Omit --id-is.")
     _refuse_service_options(kind, spec, options)
     if kind in KINDS:
-        module, _, attribute = KINDS[kind][0].partition(":")
+        module, _, attribute = KINDS[kind].factory.partition(":")
         factory = getattr(import_module(module), attribute)
         if kind in API_KINDS:
             return cast(Model, factory(name, options, kind))

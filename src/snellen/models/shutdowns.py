@@ -12,7 +12,7 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
-from snellen.models.registry import API_KINDS
+from snellen.models.registry import KINDS, runtime_of
 
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _SHOWN = 3
@@ -81,9 +81,9 @@ def announced(model: str) -> Shutdown | None:
             is of. Models that run here (`local:`, `replay:` and others) have none.
     """
     kind, colon, rest = model.strip().partition(":")
-    if colon and kind in ("local", "embedded", "replay", "agent"):
+    if colon and kind in KINDS and not runtime_of(kind).remote:
         return None
-    name = (rest if colon and kind in (*API_KINDS, "tools") else model.strip()).rpartition("/")[2].lower()
+    name = (rest if colon and kind in KINDS else model.strip()).rpartition("/")[2].lower()
     name = _read().aliases.get(name, name)
     for spelled in (name, _DATED.sub("", name)):
         for group in _read().shutdown:

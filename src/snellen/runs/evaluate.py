@@ -16,9 +16,9 @@ from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
 from snellen.engine.folder_checks import is_own
 from snellen.engine.progress import Display, Progress, ProgressCallback
 from snellen.engine.run_folder import RunFolder, RunMeta
-from snellen.engine.stopping import UNPRICED
 from snellen.errors import RunError, UsageError
 from snellen.models.base import Model, as_model
+from snellen.models.registry import runtime_of
 from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 from snellen.runs.perform import default_folder, perform
 from snellen.runs.run import Run
@@ -178,7 +178,7 @@ def rerun(
     # The folder of kept answers belongs to whoever made the run.
     spec = structs.replace(spec, options=structs.replace(spec.options, cache=None))
     prices = chosen.pop("prices", None)
-    if prices is not None and spec.model.partition(":")[0] not in UNPRICED:
+    if prices is not None and runtime_of(spec.model).priced:
         chosen["prices"] = str(prices)
     spec = structs.replace(spec, options=structs.replace(spec.options, **chosen))
     folder = RunFolder(out if out is not None else path)

@@ -15,11 +15,9 @@ from snellen.engine.ray.transfer import packed_prompt, unpacked_prompt
 from snellen.engine.ray.worker import UNSEEN
 from snellen.errors import PreflightError, UsageError
 from snellen.models.base import Model, ModelOptions
-from snellen.models.registry import API_KINDS, open_model
+from snellen.models.registry import KINDS, open_model, runtime_of
 from snellen.types import Prompt, Response
 
-# They wait for another user's machine: more of them in flight is --concurrency.
-NOT_HERE = (*API_KINDS, "agent", "tools", "replay")
 ROUNDING = (
     "Each worker batches what it is asked, so that nproc decides which prompts share a batch. In {dtype} a near tie "
     "between two tokens can fall either way with the batch."
@@ -42,7 +40,7 @@ class RayModel(Model):
             MissingExtraError: Ray is not installed.
         """
         kind, _, name = spec.partition(":")
-        if kind in NOT_HERE:
+        if kind in KINDS and not runtime_of(kind).here:  # more of what waits for another machine is --concurrency
             raise UsageError(
                 f"--nproc and --ray start several copies of a local model; --model {spec} is not one.",
                 "For more concurrent requests, use --concurrency.",

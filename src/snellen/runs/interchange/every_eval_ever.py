@@ -19,6 +19,7 @@ import msgspec
 from snellen import __version__
 from snellen.errors import SnellenError, UsageError
 from snellen.formats.writers import Exported, gold_text, prompt_text
+from snellen.models.registry import runtime_of
 from snellen.models.trace import Step
 from snellen.redaction import redact_bytes
 from snellen.runs.interchange.source import ACCURACY, ExportSource, InterchangeAnswer
@@ -28,7 +29,6 @@ from snellen.types import Image, Metric, Sample, Usage
 
 SCHEMA = "0.3.0"
 UNKNOWN = "unknown"
-SELF_DEPLOYED = ("local", "embedded", "vllm", "sglang")
 EXTERNAL = ("openai", "anthropic", "gemini", "openrouter")
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 _NAME_LENGTH = 96
@@ -114,19 +114,15 @@ class ModelNames:
 
     def info(self, kind: str) -> dict[str, Any]:
         """Return `model_info`. What the kind of model does not tell is unknown."""
-        deployment = UNKNOWN
-        if kind in SELF_DEPLOYED:
-            deployment = "self_deployed"
-        elif kind in EXTERNAL:
-            deployment = "externally_managed"
-        open_weights = kind in SELF_DEPLOYED
+        self_deployed = runtime_of(kind).here
+        external = "externally_managed" if kind in EXTERNAL else UNKNOWN
         return {
             "name": self.name,
             "id": self.id,
             "developer": self.developer,
             "additional_details": {
-                "deployment_type": deployment,
-                "model_availability": "open_weights" if open_weights else UNKNOWN,
+                "deployment_type": "self_deployed" if self_deployed else external,
+                "model_availability": "open_weights" if self_deployed else UNKNOWN,
                 "snellen_kind": kind,
             },
         }

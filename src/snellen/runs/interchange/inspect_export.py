@@ -17,16 +17,7 @@ from snellen.types import Metric
 
 STATUS = {"complete": "success", "limited": "success", "running": "started", "partial": "cancelled", "failed": "error"}
 """State of a run to the status of a log."""
-PROVIDERS = {
-    "api": "openai-api",
-    "anthropic": "anthropic",
-    "gemini": "google",
-    "local": "hf",
-    "openai": "openai",
-    "openrouter": "openrouter",
-    "sglang": "sglang",
-    "vllm": "vllm",
-}
+PROVIDERS = {"api": "openai-api", "gemini": "google", "local": "hf"}
 """Kind of a model to the provider before its name in Inspect; other kinds keep their name."""
 _NAME_LENGTH = 60
 

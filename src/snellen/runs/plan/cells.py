@@ -16,6 +16,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, SnellenError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import ModelOptions
+from snellen.models.registry import require_kind, runtime_of
 from snellen.runs.perform import checked, open_model
 from snellen.runs.plan.document import ASKED, GENERATION, MEDIA, Plan, PlanEntry
 from snellen.runs.settings import find_benchmark, run_spec
@@ -26,8 +27,6 @@ from snellen.types import Generation, MediaSettings
 if TYPE_CHECKING:
     from snellen.runs.judge.ask import AskedModels
 
-LOCAL = ("local", "embedded")
-"""Kinds of models that this machine loads; they run one after the other."""
 OF_DATA = ("data", "images", "options", "map", "as_kit")
 ON_THIS_MACHINE = "this machine"
 RECORD = "plan.json"
@@ -68,7 +67,7 @@ class PlanCell:
     @property
     def endpoint(self) -> str:
         """Return what the cell shares with others: its endpoint, or this machine."""
-        if self.kind in LOCAL:
+        if runtime_of(self.kind).here:
             return ON_THIS_MACHINE
         if self.kind == "replay":
             return "replay"
@@ -91,8 +90,6 @@ def cells_of(plan: Plan, out: Path | None = None) -> list[PlanCell]:
     Raises:
         UsageError: a benchmark, a kind of model or a setting is unknown, or two cells would share a folder.
     """
-    from snellen.models.registry import require_kind
-
     cells: list[PlanCell] = []
     folders: dict[str, str] = {}
     for model in plan.models:
@@ -148,7 +145,7 @@ def _asked(plan: Plan, values: Mapping[str, Any], subject: Benchmark, where: str
 def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry, where: str) -> RunSpec:
     """Build the spec of one cell; what a local model cannot use is left out if it is a default of the whole plan."""
     shared = dict(plan.defaults)
-    if model.name.partition(":")[0] in LOCAL:
+    if runtime_of(model.name).here:
         shared = {
             key: value for key, value in shared.items() if key not in ("base_url", "key_env", "extra_body", "prices")
         }
