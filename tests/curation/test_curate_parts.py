@@ -272,6 +272,23 @@ def test_nobody_sees_an_opinion_before_having_judged_and_two_who_differ_see_each
     assert "secret" not in client.get("/review?reviewer=Cy&step=queue&case=1").text
 
 
+def test_the_agreement_counts_what_the_reader_and_enough_others_have_judged(client):
+    def seen(name):
+        page = client.get(f"/review?reviewer={name}&step=agreement").text
+        return re.findall(r'<th scope="row"><bdi>(\w+)', page), re.findall(r'class="count">(.*?)<', page)
+
+    decide(client, 1, "reject", note="dark")
+    decide(client, 2, "accept")
+    assert (
+        "You and enough others have judged no candidate yet." in client.get("/review?reviewer=Bo&step=agreement").text
+    )
+    decide(client, 2, "accept", "Bo")
+    assert seen("Cy") == ([], []) and seen("Bo") == seen("Ann") == (["Ann", "Bo"], ["2 accept"])
+    decide(client, 1, "accept", "Bo")
+    assert seen("Bo") == (["Ann", "Bo"], ["3 accept", "1 reject"])
+    assert "Of 2 candidates" in client.get("/review?reviewer=Bo&step=agreement").text
+
+
 def test_no_path_of_a_request_reaches_the_disk(client):
     for path in ("/images/../curation.json", "/images/..%2f..%2fcuration.json", "/saved/..%2f..%2fcuration.json"):
         assert client.get(path).status_code == 404

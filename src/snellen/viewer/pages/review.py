@@ -98,7 +98,7 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
         rows = [(row, site.links.to(_step(state, "queue").changed(case=row[0]))) for row in cases.rows(reviewer)]
         return {**shared, "shape": "list", "rows": rows, "open": sum(not row[3] for row, _ in rows)}
     if state.step == "agreement":
-        agreement, further = source.agreement()
+        agreement, further = source.agreement(reviewer)
         return {**shared, "shape": "agreement", **agreement_view(agreement, source.words), **further}
     if not site.live:
         raise MissingPageError("an export holds no cases to review", "Start snellen view --review NAME.")

@@ -191,8 +191,8 @@ class RunCases:
         told = {"note": "", "digest": "", "profile": "", "verdict": "", "correction": "", "id": ""}
         self.desk.append(path, structs.replace(review, decision=None, at=now(), **told), client_id)
 
-    def agreement(self) -> tuple[ReviewAgreement, dict[str, Any]]:
-        """Compute the agreement over the decisions on all runs; runs are not named."""
+    def agreement(self, reviewer: str) -> tuple[ReviewAgreement, dict[str, Any]]:
+        """Compute the agreement over the decisions on all runs, the same for every reader; runs are not named."""
         journals: dict[str, list[VerdictReview]] = {}
         problems: list[str] = []
         for entry in self.entries:
