@@ -238,6 +238,26 @@ def test_an_opinion_is_on_record_once_until_it_is_withdrawn(client):
     assert written(client) == [(name, "Ann", "accept"), (name, "Ann", None)] and standing(read_all(client.work)) == {}
 
 
+def test_the_same_undo_sent_twice_withdraws_one_opinion(client):
+    for number in (1, 2, 3):
+        decide(client, number, "accept")
+    address = "/review?reviewer=Ann&step=queue&case=4"
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', client.get(address).text))
+
+    def undo():
+        return client.post(address, data={**hidden, "decision": "undo"}, headers={"Origin": "http://127.0.0.1"})
+
+    for _ in range(3):
+        assert "case=3" in str(undo().url)
+    assert [say for _, _, say in written(client)] == ["accept"] * 3 + [None]
+    decide(client, 3, "accept")
+    assert undo().status_code == 200  # it has arrived already
+    decide(client, 4, "accept")
+    refused = undo()
+    assert refused.status_code == 400 and "nothing was undone" in refused.text
+    assert [say for _, _, say in written(client)] == ["accept"] * 3 + [None] + ["accept"] * 2
+
+
 def test_opinions_of_earlier_versions_count(work):
     lines = (
         b'{"id":"Amber Brindle 0","reviewer":"Ann","say":"accept","at":1.0,"seq":1,"crc32":"88bbddf7"}\n'
