@@ -258,6 +258,18 @@ def test_the_same_undo_sent_twice_withdraws_one_opinion(client):
     assert [say for _, _, say in written(client)] == ["accept"] * 3 + [None] + ["accept"] * 2
 
 
+@pytest.mark.parametrize("case", ["", "&case=1"])
+def test_a_step_that_only_runs_have_is_refused_in_words(client, case):
+    address = f"/review?reviewer=Ann&step=audit{case}"
+    answers = [
+        client.get(address),
+        client.post(address, data={"decision": "accept"}, headers={"Origin": "http://127.0.0.1"}),
+    ]
+    for answer in answers:
+        assert answer.status_code == 400 and "no step audit" in answer.text
+    assert written(client) == []
+
+
 def test_opinions_of_earlier_versions_count(work):
     lines = (
         b'{"id":"Amber Brindle 0","reviewer":"Ann","say":"accept","at":1.0,"seq":1,"crc32":"88bbddf7"}\n'

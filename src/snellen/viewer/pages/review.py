@@ -109,9 +109,15 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
 
 
 def _source(site: Site, state: ReviewState) -> tuple[Cases, ReviewState]:
-    """Return the cases that an address is about, and the address with the name of their benchmark."""
-    if site.settings.cases is not None:
-        return site.settings.cases, state
+    """Return the cases that an address is about, and the address with the name of their benchmark.
+
+    Raises:
+        UsageError: their review has no such step.
+    """
+    if (cases := site.settings.cases) is not None:
+        if state.step and state.step not in cases.steps:
+            raise UsageError(f"this review has no step {state.step}", f"Steps: {', '.join(cases.steps)}.")
+        return cases, state
     entries = reviewed_runs(site, state)
     state = state.changed(benchmark=entries[0].benchmark)
     return RunCases(site, state, entries), state
