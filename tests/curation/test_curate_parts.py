@@ -238,6 +238,38 @@ def test_an_opinion_is_on_record_once_until_it_is_withdrawn(client):
     assert written(client) == [(name, "Ann", "accept"), (name, "Ann", None)] and standing(read_all(client.work)) == {}
 
 
+def test_the_same_undo_sent_twice_withdraws_one_opinion(client):
+    for number in (1, 2, 3):
+        decide(client, number, "accept")
+    address = "/review?reviewer=Ann&step=queue&case=4"
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', client.get(address).text))
+
+    def undo():
+        return client.post(address, data={**hidden, "decision": "undo"}, headers={"Origin": "http://127.0.0.1"})
+
+    for _ in range(3):
+        assert "case=3" in str(undo().url)
+    assert [say for _, _, say in written(client)] == ["accept"] * 3 + [None]
+    decide(client, 3, "accept")
+    assert undo().status_code == 200  # it has arrived already
+    decide(client, 4, "accept")
+    refused = undo()
+    assert refused.status_code == 400 and "nothing was undone" in refused.text
+    assert [say for _, _, say in written(client)] == ["accept"] * 3 + [None] + ["accept"] * 2
+
+
+@pytest.mark.parametrize("case", ["", "&case=1"])
+def test_a_step_that_only_runs_have_is_refused_in_words(client, case):
+    address = f"/review?reviewer=Ann&step=audit{case}"
+    answers = [
+        client.get(address),
+        client.post(address, data={"decision": "accept"}, headers={"Origin": "http://127.0.0.1"}),
+    ]
+    for answer in answers:
+        assert answer.status_code == 400 and "no step audit" in answer.text
+    assert written(client) == []
+
+
 def test_opinions_of_earlier_versions_count(work):
     lines = (
         b'{"id":"Amber Brindle 0","reviewer":"Ann","say":"accept","at":1.0,"seq":1,"crc32":"88bbddf7"}\n'
@@ -270,6 +302,23 @@ def test_nobody_sees_an_opinion_before_having_judged_and_two_who_differ_see_each
         assert "<b>1</b> disputed candidate" in client.get(f"/review?reviewer={name}&step=adjudicate").text
     assert "secret remark" in client.get("/review?reviewer=Bo&step=adjudicate").text
     assert "secret" not in client.get("/review?reviewer=Cy&step=queue&case=1").text
+
+
+def test_the_agreement_counts_what_the_reader_and_enough_others_have_judged(client):
+    def seen(name):
+        page = client.get(f"/review?reviewer={name}&step=agreement").text
+        return re.findall(r'<th scope="row"><bdi>(\w+)', page), re.findall(r'class="count">(.*?)<', page)
+
+    decide(client, 1, "reject", note="dark")
+    decide(client, 2, "accept")
+    assert (
+        "You and enough others have judged no candidate yet." in client.get("/review?reviewer=Bo&step=agreement").text
+    )
+    decide(client, 2, "accept", "Bo")
+    assert seen("Cy") == ([], []) and seen("Bo") == seen("Ann") == (["Ann", "Bo"], ["2 accept"])
+    decide(client, 1, "accept", "Bo")
+    assert seen("Bo") == (["Ann", "Bo"], ["3 accept", "1 reject"])
+    assert "Of 2 candidates" in client.get("/review?reviewer=Bo&step=agreement").text
 
 
 def test_no_path_of_a_request_reaches_the_disk(client):

@@ -27,11 +27,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @contextmanager
-def serving(root: Path, **settings: Any) -> Iterator[str]:
+def serving(root: Path, port: int = 0, **settings: Any) -> Iterator[str]:
     """Serve the pages over a folder of runs in a thread; yield the address without a slash at its end."""
     import uvicorn
 
-    listener = bind(LOOPBACK, 0)
+    listener = bind(LOOPBACK, port)
     listener.listen(32)
     app = view_app(ViewSettings(root, port=listener.getsockname()[1], **settings))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))

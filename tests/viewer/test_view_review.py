@@ -164,6 +164,23 @@ def test_the_same_form_sent_twice_is_one_decision_and_another_word_is_another(br
     assert [review.decision for review in tab.reviews()] == ["wrong", "right"]
 
 
+def test_the_same_undo_sent_twice_withdraws_one_decision(browser_of):
+    tab = browser_of()
+    start(tab)
+    for _ in range(3):
+        tab.decide("right")
+    page, address = tab.html, tab.address
+    for _ in range(3):
+        tab.html, tab.address = page, address
+        assert tab.decide("undo").status_code == 200 and "<b>2</b> of 6 decided" in tab.html
+    assert sorted(str(review.decision) for review in tab.reviews()) == ["None", "right", "right", "right"]
+    for _ in range(2):
+        tab.decide("wrong")
+    tab.html, tab.address = page, address
+    refused = tab.decide("undo")
+    assert refused.status_code == 400 and "nothing was undone" in refused.text and len(tab.reviews()) == 6
+
+
 def test_reviewers_do_not_see_each_other_until_they_adjudicate(browser_of):
     ada, bob = browser_of("ada"), browser_of("bob")
     start(ada)

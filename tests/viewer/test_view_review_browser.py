@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,11 @@ from pathlib import Path
 import pytest
 from browser_checks import THEMES, WIDTHS, check_page, goto_ready, opened, serving
 from case_runs import ask, write_questions
+from PIL import Image
 
+from snellen.curation.review_cases import open_review
+from snellen.curation.reviews import read_all
+from snellen.curation.workspace import Work, open_work
 from snellen.runs.reviews import ReviewJournal, VerdictReview, read_reviews_of
 from snellen.viewer.index import open_index
 
@@ -216,6 +221,48 @@ def test_a_decision_that_the_server_refuses_is_named_on_the_page(browser, root):
         page.keyboard.press("1")
         sync_api.expect(page.locator("[data-sending]")).to_contain_text("verdict is 'perhaps'")
         context.close()
+
+
+def candidates(folder: Path) -> Work:
+    """A working folder with two candidates of a benchmark."""
+    (folder / "images").mkdir(parents=True)
+    Image.new("RGB", (64, 64)).save(folder / "images" / "a.png")
+    rows = [{"id": f"{folder.name} {n}", "image": "a.png", "question": f"Which {n}?", "answer": "wren"} for n in (1, 2)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return open_work(folder / "work", folder / "rows.jsonl", folder / "images", folder.name)
+
+
+def test_a_decision_is_kept_until_its_review_is_entered_with_the_token_of_a_new_start(browser, tmp_path):
+    birds, fish, port = candidates(tmp_path / "birds"), candidates(tmp_path / "fish"), free_port()
+
+    @contextmanager
+    def reviewing(work: Work, token: str) -> Iterator[str]:
+        with (
+            open_review(work, 1, ("hard", "leaks", "evidence")) as cases,
+            serving(work.path, port, token=token * 32, cases=cases) as address,
+        ):
+            yield f"{address}/review?reviewer=Ann&step=queue&token={token * 32}"
+
+    context = browser.new_context()
+    page, posts = context.new_page(), []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    with reviewing(birds, "a") as address:
+        page.goto(address)
+        page.wait_for_selector("form.decide")
+    page.keyboard.press("1")
+    sync_api.expect(page.locator("[data-sending]")).to_contain_text(f"with --port {port}")
+    with reviewing(fish, "b") as address:
+        sync_api.expect(page.locator("[data-sending]")).to_contain_text("open the address that the server printed")
+        posts.clear()
+        page.goto(address)
+        page.wait_for_selector("form.decide")
+        page.wait_for_load_state()
+        assert posts == [] and decided(page) == 0
+    with reviewing(birds, "c") as address:
+        page.goto(address)
+        sync_api.expect(page.locator("#review-status")).to_contain_text("1 of 2 decided")
+    context.close()
+    assert [(one.id, one.say) for one in read_all(birds)] == [("birds 1", "accept")] and read_all(fish) == []
 
 
 @pytest.mark.parametrize(("width", "theme"), list(zip(WIDTHS, (*THEMES, "light"), strict=True)))

@@ -218,20 +218,23 @@ class CandidateCases:
             self._journal.sync()
             self._take([*self._opinions, opinion])
 
-    def agreement(self) -> tuple[ReviewAgreement, dict[str, Any]]:
-        """Compute the agreement over the opinions that reviewers gave before they could see each other's."""
-        first = independent([one for one in self._opinions if one.id in self._numbers], self.reviewers)
+    def agreement(self, reviewer: str) -> tuple[ReviewAgreement, dict[str, Any]]:
+        """Compute the agreement over the opinions that reviewers gave before they could see each other's.
+
+        Candidates that the reader or too few others have judged are left out: their opinions are hidden still.
+        """
+        given = {one.id: (one, self._of(one)) for one in self._candidates.values()}
+        seen = {id_: it for id_, it in given.items() if reviewer in it[1] and len(it[1]) >= self.reviewers}
+        first = independent([one for one in self._opinions if one.id in seen], self.reviewers)
         units = [{name: str(one.say) for name, one in opinions.items()} for opinions in first.values()]
-        disputes = [
-            ("", (candidate.id, 0))
-            for candidate in self._candidates.values()
-            if disputed(candidate, self._of(candidate), self.reviewers)
-        ]
-        counts = Counter(str(opinion.say) for opinions in self._standing.values() for opinion in opinions.values())
+        disputes = [("", (id_, 0)) for id_, it in seen.items() if disputed(*it, self.reviewers)]
+        counts = Counter(str(one.say) for _, opinions in seen.values() for one in opinions.values())
         note = (
-            f"{len(disputes):,} candidates are disputed. Opinions count as they were before anybody could see others'."
+            f"Of {len(seen):,} candidates that you and enough others have judged, {len(disputes):,} are disputed. "
+            "Opinions count as they were before anybody could see others'."
         )
-        return agreement_of(units, disputes, 0, counts), {"note": note}
+        nothing = "You and enough others have judged no candidate yet."
+        return agreement_of(units, disputes, 0, counts), {"note": note, "nothing": nothing}
 
 
 def _fields(candidate: Candidate, own: Opinion | None) -> tuple[DecisionField, ...]:

@@ -19,8 +19,12 @@
         const answer = await fetch(decision.action, { method: "POST", body: new URLSearchParams(decision.fields), redirect: "follow" });
         if (answer.ok) { keep(null); location.assign(answer.url); return; }
         if (answer.status < 500 || attempt >= WAITS.length) {
-          keep(null);
           sending = false;
+          if (answer.status === 403) { // a server that was started again may have another token
+            say("The server does not know this browser. The decision is kept here: open the address that the server printed at its start, then load this page again.");
+            return;
+          }
+          keep(null);
           const page = await answer.text();
           const problem = new DOMParser().parseFromString(page, "text/html").querySelector(".problem");
           const reason = problem ? problem.textContent : page.slice(0, 300);
@@ -28,7 +32,7 @@
           return;
         }
       } catch {
-        say("The server does not answer. The decision is kept here and is sent as soon as it answers: start snellen view again, on the same port.");
+        say(`The server does not answer. The decision is kept here and is sent as soon as it answers: start the server again, with --port ${location.port}.`);
       }
       await new Promise((resume) => setTimeout(resume, WAITS[Math.min(attempt, WAITS.length - 1)]));
     }
@@ -39,13 +43,15 @@
     if (!form.matches("form[data-review]") || !event.submitter) return;
     event.preventDefault();
     const fields = [...new FormData(form).entries()].map(([name, value]) => [name, String(value)]);
-    send({ action: form.action, fields: [...fields, ["decision", event.submitter.value]] });
+    send({ review: form.dataset.review, action: form.action, fields: [...fields, ["decision", event.submitter.value]] });
   });
   // A page from the browser's memory has the id of a decision that was sent: ask for a fresh one.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   document.addEventListener("DOMContentLoaded", () => {
     const unsent = kept();
+    const form = document.querySelector("form[data-review]");
     if (document.querySelector("[data-wait]")) setTimeout(() => location.reload(), 1000);
-    if (unsent && document.querySelector("form[data-review]")) send(unsent);
+    // Another review may be served at the same address, with candidates of the same numbers.
+    if (unsent && form && unsent.review === form.dataset.review) send(unsent);
   });
 })();

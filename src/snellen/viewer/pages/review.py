@@ -98,7 +98,7 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
         rows = [(row, site.links.to(_step(state, "queue").changed(case=row[0]))) for row in cases.rows(reviewer)]
         return {**shared, "shape": "list", "rows": rows, "open": sum(not row[3] for row, _ in rows)}
     if state.step == "agreement":
-        agreement, further = source.agreement()
+        agreement, further = source.agreement(reviewer)
         return {**shared, "shape": "agreement", **agreement_view(agreement, source.words), **further}
     if not site.live:
         raise MissingPageError("an export holds no cases to review", "Start snellen view --review NAME.")
@@ -109,9 +109,15 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
 
 
 def _source(site: Site, state: ReviewState) -> tuple[Cases, ReviewState]:
-    """Return the cases that an address is about, and the address with the name of their benchmark."""
-    if site.settings.cases is not None:
-        return site.settings.cases, state
+    """Return the cases that an address is about, and the address with the name of their benchmark.
+
+    Raises:
+        UsageError: their review has no such step.
+    """
+    if (cases := site.settings.cases) is not None:
+        if state.step and state.step not in cases.steps:
+            raise UsageError(f"this review has no step {state.step}", f"Steps: {', '.join(cases.steps)}.")
+        return cases, state
     entries = reviewed_runs(site, state)
     state = state.changed(benchmark=entries[0].benchmark)
     return RunCases(site, state, entries), state
@@ -168,12 +174,13 @@ def _cases(site: Site, state: ReviewState, source: Cases, reviewer: str) -> dict
         state = state.changed(case=source.token(found), sample="", repeat=0)
     done = source.decided(state.step, reviewer)
     place, position = _current(state, source, queue, done)
+    last = source.last(reviewer)
     progress = {
         "decided": sum(case.place in done for case in queue.cases),
         "queued": len(queue.cases),
         "population": queue.total,
         "notes": queue.notes,
-        "can_undo": source.last(reviewer) is not None,
+        "last": "" if last is None else source.token(last),
         "position": position,
         "client_id": secrets.token_hex(16),
     }
@@ -239,15 +246,24 @@ def submit(site: Site, state: ReviewState, fields: Mapping[str, str]) -> ReviewS
     client_id, word = fields.get("id", "")[:CLIENT_ID_CHARACTERS], fields.get("decision", "")
     source, _ = _source(site, state)
     if word == "undo":
-        last = source.last(reviewer)
-        if last is None:
-            raise UsageError("there is no decision to undo", "Go back to the review page.")
-        source.undo(last, reviewer, client_id)
-        return state.changed(case=source.token(last), after="")
+        undone = fields.get("last", "")
+        _undo(source, undone, reviewer, client_id)
+        return state.changed(case=undone, after="")
     if word not in source.words or not state.case:
         raise UsageError(f"the form names no decision: {word[:40]!r}", f"Decisions: {', '.join(source.words)}.")
     source.decide(source.place(state.case), state.step, reviewer, fields, client_id)
     return state.changed(case="", after=state.case)
+
+
+def _undo(source: Cases, token: str, reviewer: str, client_id: str) -> None:
+    """Withdraw the decision on the case that was the reviewer's last when the page was made, unless that is done already."""
+    if not token:
+        raise UsageError("there is no decision to undo", "Go back to the review page.")
+    place = source.place(token)
+    if place == source.last(reviewer):
+        source.undo(place, reviewer, client_id)
+    elif place in source.decided("queue", reviewer):
+        raise UsageError("another decision has been made since, so nothing was undone", "Go back to the review page.")
 
 
 PAGE = ViewPage(state=ReviewState, view=view, title="Review", submit=submit)

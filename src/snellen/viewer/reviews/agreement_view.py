@@ -18,6 +18,7 @@ def agreement_view(agreement: ReviewAgreement, words: Iterable[str]) -> dict[str
         "alpha": coefficient_cell(agreement.alpha),
         "pairs": [_pair(pair, words) for pair in agreement.pairs],
         "audit_size": 0,
+        "nothing": "Nobody has decided anything yet.",
         "problems": (),
     }
 

@@ -187,12 +187,13 @@ class RunCases:
     def undo(self, place: CasePlace, reviewer: str, client_id: str) -> None:
         """Withdraw the reviewer's decision on a reply by a new line."""
         path = self.site.index.run(place.run).path
-        review = self.desk.journal(path).standing[place.sample_id, place.repeat][reviewer]
-        told = {"note": "", "digest": "", "profile": "", "verdict": "", "correction": "", "id": ""}
-        self.desk.append(path, structs.replace(review, decision=None, at=now(), **told), client_id)
+        review = self.desk.journal(path).standing.get((place.sample_id, place.repeat), {}).get(reviewer)
+        if review is not None:  # another process may have withdrawn it
+            told = {"note": "", "digest": "", "profile": "", "verdict": "", "correction": "", "id": ""}
+            self.desk.append(path, structs.replace(review, decision=None, at=now(), **told), client_id)
 
-    def agreement(self) -> tuple[ReviewAgreement, dict[str, Any]]:
-        """Compute the agreement over the decisions on all runs; runs are not named."""
+    def agreement(self, reviewer: str) -> tuple[ReviewAgreement, dict[str, Any]]:
+        """Compute the agreement over the decisions on all runs, the same for every reader; runs are not named."""
         journals: dict[str, list[VerdictReview]] = {}
         problems: list[str] = []
         for entry in self.entries:
