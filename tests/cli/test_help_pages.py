@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from typer.main import get_command
 
 from snellen.cli.app import build
 from snellen.cli.benchmark_options import own_options
-from snellen.cli.help_page import MOST, NO_PANEL, group_of, words
+from snellen.cli.help_page import MOST, NO_PANEL, group_of, spelled, words
 
 OPTIONS_BEFORE = Path(__file__).parent / "data" / "options_before.txt"
 """Options of version 0.2, as docs/cli.md had them: command, names, value (`/` stands for `|`)."""
@@ -121,3 +123,22 @@ def test_run_has_these_groups(group: str, snellen: Any) -> None:
 def test_a_word_behind_help_that_is_no_group_is_an_argument(snellen: Any) -> None:
     assert "--model" in snellen("run", "--help", "lights").out
     assert snellen("--help-all").status == 0
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_name_and_no_value_is_cut_at_the_end_of_its_column(
+    name: str, snellen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    column = "".join(line[2:32] for line in snellen(*name.split(), "--help-all").out.splitlines()).replace(" ", "")
+    for word in words(COMMANDS[name]):
+        assert spelled(word).replace(" ", "") in column
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("integer range", "NUMBER"), ("path", "PATH"), ("choice", "a|b")])
+def test_the_value_of_an_option_is_shown_under_older_versions_of_typer(kind: str, shown: str) -> None:
+    (param,) = [copy.copy(each) for each in COMMANDS["run"].params if each.name == "limit"]
+    del param.type_descriptor
+    param.type = SimpleNamespace(name=kind, **({"choices": ["a", "b"]} if kind == "choice" else {}))
+    (word,) = words(SimpleNamespace(params=[param]))
+    assert word.value == shown

@@ -251,7 +251,12 @@ def test_metrics_by_letter_are_shown_by_all_and_are_in_json(snellen: Snellen, tm
     rows = [{"id": i, "question": "?", "answer": "AB"[i % 2], "options": ["x", "y"], "category": "c"} for i in range(8)]
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"sample_id": str(i), "reply": "A"}) for i in range(8)))
-    ran = snellen("run", "q.jsonl", "-m", "replay:a.jsonl", "--out", "run")
+    checks = ("--junit", "j.xml", "--step-summary", "s.md")
+    ran = snellen("run", "q.jsonl", "-m", "replay:a.jsonl", "--out", "run", *checks)
+    of_run = [Path(file).read_text() for file in checks[1::2]]
+    snellen("score", "run", "--junit", "k.xml", "--step-summary", "t.md")
+    for text in (*of_run, Path("k.xml").read_text(), Path("t.md").read_text()):
+        assert "accuracy/gold/A" in text and "replies/A" in text
     for short in (ran, snellen("score", "run")):
         assert (
             "invalid" in short.out and "error" in short.out and "accuracy/category" not in short.out.split("error")[1]

@@ -219,6 +219,15 @@ def test_a_run_that_does_not_start_is_an_error_in_the_junit_file(snellen: Snelle
     assert ElementTree.parse("k.xml").getroot().get("errors") == "1"
 
 
+def test_a_failed_run_of_a_table_has_the_tables_name(snellen: Snellen):
+    Path("q.jsonl").write_text('{"id": 1, "question": "?", "answer": "A", "options": ["x", "y"]}\n')
+    for models in (["-m", "replay:gone.jsonl"], ["-m", "replay:gone.jsonl", "-m", "replay:none.jsonl"]):
+        said = snellen("run", "q.jsonl", *models, "--out", "o", "--json", "--junit", "k.xml")
+        failed = json.loads(said.out)["runs"]
+        assert said.status and {row["benchmark"] for row in failed} == {"q.jsonl"}
+    assert "q.jsonl · replay:gone.jsonl" in [suite.get("name") for suite in ElementTree.parse("k.xml").getroot()]
+
+
 def test_text_that_xml_cannot_hold_and_keys_are_not_in_the_junit_file(
     snellen: Snellen, monkeypatch: pytest.MonkeyPatch
 ):

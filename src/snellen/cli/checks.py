@@ -14,6 +14,7 @@ import typer
 from snellen.cli.console import note
 from snellen.errors import SnellenError, StorageError, UsageError
 from snellen.runs.threshold_check import UNANSWERED, CheckCase, CheckSuite, answers_case, threshold_cases
+from snellen.scoring.metric_text import is_by_class
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -176,7 +177,8 @@ class CheckReport:
     def add(
         self, name: str, cases: Sequence[CheckCase], *, metrics: Sequence[Metric] = (), seconds: float = 0.0
     ) -> None:
-        """Add the checks of one run."""
+        """Add the checks of one run, and its metrics without those by class."""
+        metrics = [metric for metric in metrics if not is_by_class(metric.name)]
         properties = {metric.name: _property(metric) for metric in metrics}
         self.suites.append(CheckSuite(name, cases, properties, seconds))
         if self.wants_markdown:
@@ -201,8 +203,6 @@ class CheckReport:
         """Check the runs of a command under the first profile of each; return the thresholds' checks for JSON."""
         from msgspec import to_builtins
 
-        from snellen.cli.results import main_metrics
-
         rows: list[ThresholdCheck] = []
         benchmarks = {run.benchmark.name for run in outcome.runs}
         for run, metrics in zip(outcome.runs, summaries, strict=True):
@@ -211,7 +211,7 @@ class CheckReport:
             recorded = totals.recorded
             cases = [answers_case(totals.done, recorded, kind=UNANSWERED), *threshold_cases(checks)]
             name = f"{run.benchmark.name} · {run.meta.spec.model}"
-            self.add(name, cases, metrics=main_metrics(next(iter(metrics.values()))), seconds=totals.seconds)
+            self.add(name, cases, metrics=next(iter(metrics.values())), seconds=totals.seconds)
             rows += checks
         for failure in outcome.failures:
             name = " · ".join(filter(None, (failure.benchmark, failure.model))) or str(failure.path)

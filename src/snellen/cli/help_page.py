@@ -95,12 +95,21 @@ def _word(param: Any) -> Word:
     argument = param.param_type_name == "argument"
     names = (param.metavar or param.name.upper(),) if argument else (*param.opts, *param.secondary_opts)
     flag = not argument and (param.is_flag or param.count)
-    value = "" if argument or flag else param.metavar or _kind(param.type_descriptor.annotation)
+    value = "" if argument or flag else param.metavar or _value(param)
     default = param.show_default if isinstance(param.show_default, str) else param.default
     unsaid = param.required or default is None or isinstance(default, bool) or (not default and default != 0)
     text = (param.help or "") + ("" if unsaid else f" Default: {default}.")
     many = param.multiple or param.nargs == -1
     return Word(param.name, names, value, text, param.rich_help_panel or NO_PANEL, argument, many, param.required)
+
+
+def _value(param: Any) -> str:
+    """Return the place holder of an option's value by its type."""
+    descriptor = getattr(param, "type_descriptor", None)
+    if descriptor is None:  # older versions of typer, which have types of click
+        kind = param.type.name.upper()
+        return "|".join(getattr(param.type, "choices", ())) or ("NUMBER" if kind.startswith(("INT", "FLOAT")) else kind)
+    return _kind(descriptor.annotation)
 
 
 def _kind(annotation: Any) -> str:
@@ -199,8 +208,8 @@ def print_page(usage: str, text: str, sections: Mapping[str, Sequence[tuple[str,
         console.print(Padding(Text(text), (1, 1, 0, 1)))
     for title, rows in sections.items():
         table = Table.grid(padding=(0, 1), expand=True)
-        table.add_column(style="bold cyan", width=longest)
-        table.add_column(ratio=1)
+        table.add_column(style="bold cyan", width=longest, overflow="fold")
+        table.add_column(ratio=1, overflow="fold")
         for name, about in rows:
             table.add_row(Text(name), Text(about))
         console.print(Panel(table, title=title, title_align="left", border_style="dim"))

@@ -232,7 +232,7 @@ def _summaries(outcome: ModelOutcome, profile: str | None) -> list[dict[str, lis
             if fault is None or len(outcome.runs) + len(outcome.failures) == 1:
                 raise
             tell(fault)
-            outcome.failures.append(FailedModel(run.path, run.meta.spec.benchmark, run.meta.spec.model, fault))
+            outcome.failures.append(FailedModel(run.path, run.benchmark.name, run.meta.spec.model, fault))
         else:
             summarized.append(run)
     outcome.runs = summarized

@@ -294,7 +294,7 @@ def _perform_all(
     verbose = not (output.quiet or output.as_json)
     for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True):
         if len(specs) > 1 and verbose:
-            note(f"{spec.benchmark} with {spec.model}, in {folder}")
+            note(f"{benchmark.name} with {spec.model}, in {folder}")
         try:
             if folder in faults:
                 raise faults[folder]
@@ -314,7 +314,7 @@ def _perform_all(
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
             if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):
                 raise
-            failure = FailedModel(folder, spec.benchmark, spec.model, cause)
+            failure = FailedModel(folder, benchmark.name, spec.model, cause)
             last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
             if last and output.as_json:
                 raise typer.Exit(tell_failure(outcome, failure)) from error

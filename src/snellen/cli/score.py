@@ -15,7 +15,7 @@ from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.inline_judge import InlineReaderOptions
 from snellen.cli.option_parsing import expand_options
-from snellen.cli.results import UNANSWERED, main_metrics, show_details
+from snellen.cli.results import UNANSWERED, show_details
 from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
 from snellen.errors import UsageError
 from snellen.runs.threshold_check import answers_case, threshold_cases
@@ -288,7 +288,7 @@ def reading_version(results: Path) -> int | None:
 
 
 def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool, every: bool) -> None:
-    """Print the table of metrics, or the benchmark's own tables of a run's only profile."""
+    """Print the table of metrics, or the benchmark's own tables of a run's only profile; with `every`, both."""
     if len(summary.metrics) == len(summary.details) == 1 and (results / "run_meta.json").is_file():
         from snellen.runs.run import load_run
 
@@ -296,7 +296,8 @@ def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool,
         if benchmark.tables is not None:
             ((profile, fields),) = summary.details.items()
             show_details(benchmark, fields, profile)
-            return
+            if not every:
+                return
     show(_table(summary, answered, every=every))
 
 
@@ -314,8 +315,7 @@ def _checks(
     is_checked = bool(report.thresholds) or not answered
     lacks = is_checked and answers.outcome == "failed"
     cases = [*([answers] if is_checked else []), *threshold_cases(checks)]
-    metrics = main_metrics(next(iter(summary.metrics.values())))
-    report.add(f"{summary.benchmark} · {results}", cases, metrics=metrics)
+    report.add(f"{summary.benchmark} · {results}", cases, metrics=next(iter(summary.metrics.values())))
     return [to_builtins(check) for check in checks], lacks
 
 

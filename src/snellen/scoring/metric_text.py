@@ -49,13 +49,14 @@ def is_diagnosis(name: str) -> bool:
     return not HEADS.isdisjoint(name.split("/")[:-1])
 
 
-def is_detail(name: str) -> bool:
-    """Return True for a metric that tables after a run leave to `snellen score --all`: by class, by letter, by wording.
+def is_by_class(name: str) -> bool:
+    """Return True for a metric of a diagnosis other than the drops from level to level."""
+    return is_diagnosis(name) and "drop" not in name.split("/")[:-1]
 
-    The drops of a taxonomy from level to level are no such metric.
-    """
-    heads = name.split("/")[:-1]
-    return "drop" not in heads and (is_diagnosis(name) or name.startswith(BY_LETTER))
+
+def is_detail(name: str) -> bool:
+    """Return True for a metric that tables after a run leave to `snellen score --all`: by class, by letter, by wording."""
+    return is_by_class(name) or name.startswith(BY_LETTER)
 
 
 def percent(share: float, digits: int = 1) -> str:
