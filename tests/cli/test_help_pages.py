@@ -122,7 +122,34 @@ def test_run_has_these_groups(group: str, snellen: Any) -> None:
 
 def test_a_word_behind_help_that_is_no_group_is_an_argument(snellen: Any) -> None:
     assert "--model" in snellen("run", "--help", "lights").out
+    assert "--model" in snellen("run", "--help", "chart").out
     assert snellen("--help-all").status == 0
+
+
+def test_a_misspelt_group_is_refused_with_the_near_one(snellen: Any) -> None:
+    said = snellen("run", "q.jsonl", "--help", "sampler")
+    assert said.status == 2 and "Type: snellen run q.jsonl --help sampling" in said.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run", "Default: OPENAI_API_KEY."),
+        ("run", "Default: 16."),
+        ("run", "Default: results/BENCHMARK-MODEL."),
+        ("easi", "never complete"),
+        ("judge", "Only for folders whose author you trust"),
+        ("build curate", "required on the first call"),
+        ("features probe", "DINOv2's grid"),
+        ("score", "--all "),
+        ("acuity", "--attributes "),
+    ],
+)
+def test_the_short_page_has_defaults_and_warnings(
+    line: str, said: str, snellen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert said in snellen(*line.split(), "--help").out
 
 
 @pytest.mark.parametrize("name", LONG)

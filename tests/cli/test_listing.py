@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import names
 
@@ -23,3 +26,16 @@ def test_words_filter_the_list_and_names_show_details(snellen):
     assert [line.split()[0] for line in said.out.splitlines() if line][:2] == ["name", "amber"]
     assert "profile" in snellen("list", "chart").out and "chart/digits" not in snellen("list", "chart").out
     assert snellen("list", "nothing-like-this").status == 2
+
+
+def test_words_filter_json_and_the_long_list_and_take_no_data(snellen):
+    lines = snellen("list", "spatial").out.partition("\n\n")[0].splitlines()[1:]
+    names = [line.split()[0] for line in lines]
+    assert [each["name"] for each in json.loads(snellen("list", "spatial", "--json").out)["benchmarks"]] == names
+    long = snellen("list", "spatial", "--long").out
+    assert all(re.search(rf"^{name}\b", long, re.M) for name in names) and "    profile " in long
+    for place in ("--data", "--images"):
+        said = snellen("list", "spatial", place, "here")
+        assert said.status == 2 and "benchmarks that are named" in said.err
+    said = snellen("list", "spatial", "words")
+    assert said.status == 2 and "no benchmark's line has all of the words" in said.err and "Type:" not in said.err

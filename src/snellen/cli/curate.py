@@ -144,7 +144,7 @@ def curate(
         ),
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(help="Folder or archive of the images. Required on the first call.")
+        Path | None, typer.Option(help="Folder or archive of the images, required on the first call.")
     ] = None,
     *,
     stages: StageOptions,

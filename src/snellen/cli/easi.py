@@ -91,7 +91,7 @@ class SelectionOptions:
     ] = None
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Run only the first N samples of each; never complete.", rich_help_panel=SELECTION),
+        typer.Option(min=1, help="Run only the first N samples of each: never complete.", rich_help_panel=SELECTION),
     ] = None
     option: Annotated[
         list[str] | None,

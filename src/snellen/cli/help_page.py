@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -43,6 +43,8 @@ COMMON = frozenset(
         "max_cost",
         "profile",
         "report",
+        "every",
+        "attributes",
         "as_json",
         "quiet",
         "batch",
@@ -143,9 +145,28 @@ def requested(command: Any, typed: Sequence[str]) -> tuple[list[str], str]:
     for word in typed:
         command = getattr(command, "commands", {}).get(word, command)
     group = typed[at + 1].lower()
-    if group not in {group_of(word.panel) for word in words(command)}:
+    groups = {group_of(word.panel) for word in words(command)}
+    if group not in groups:
+        _refuse_misspelt(typed, at + 1, groups)
         return list(typed), ""
     return [*typed[: at + 1], *typed[at + 2 :]], group
+
+
+def _refuse_misspelt(typed: Sequence[str], at: int, groups: Set[str]) -> None:
+    """Refuse a word behind --help that is nearly a group and neither a path nor a benchmark. Raises UsageError."""
+    import difflib
+    import shlex
+
+    near = difflib.get_close_matches(typed[at].lower(), sorted(groups), n=1, cutoff=0.65)
+    if not near or Path(typed[at]).exists():
+        return
+    from snellen.benchmarks import registry
+    from snellen.errors import UsageError
+
+    if typed[at] in registry.names() or registry.is_entry(typed[at]):
+        return
+    line = shlex.join(["snellen", *typed[:at], near[0], *typed[at + 1 :]])
+    raise UsageError(f"--help knows no group {typed[at]!r} of options", f"Type: {line}")
 
 
 def print_command(command: Any, context: Any) -> None:
@@ -187,9 +208,10 @@ def spelled(word: Word) -> str:
 
 
 def _short(text: str) -> str:
-    """Return the first statement of an option's text."""
-    first = text.partition(". ")[0].partition("; ")[0] if len(text) > 52 else text
-    return first.removesuffix(".") + "."
+    """Return the first statement of an option's text, and its default."""
+    said, sign, default = text.partition(" Default: ")
+    first = said.partition(". ")[0].partition("; ")[0] if len(text) > 52 else said
+    return first.removesuffix(".") + "." + sign + default
 
 
 def print_page(usage: str, text: str, sections: Mapping[str, Sequence[tuple[str, str]]], more: str) -> None:

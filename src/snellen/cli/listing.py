@@ -66,8 +66,16 @@ def list_all(
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark == [CATALOGUE]:
         _list_catalogue(as_json=as_json)
-    elif benchmark and not as_json and (found := _matching(benchmark)):
-        _show_lines(found)
+    elif benchmark and (found := _matching(benchmark)):
+        if data is not None or images is not None:
+            raise UsageError(
+                f"--data and --images are for benchmarks that are named, and {shlex.join(benchmark)} selects by words",
+                "Write: snellen list NAME --data PATH",
+            )
+        if long or as_json:
+            _list_named([line.name for line in found], Data(), as_json=as_json)
+        else:
+            _show_lines(found)
     elif benchmark:
         _list_named(benchmark, Data(data, images), as_json=as_json)
     else:
@@ -170,13 +178,22 @@ def _lines() -> Iterator[Line]:
 
 
 def _matching(words: Sequence[str]) -> list[Line]:
-    """Return the lines that have all words; none where a word is a benchmark's name, or no line has them."""
+    """Return the lines that have all words; none where a word is a benchmark's name, or a single one is in no line.
+
+    Raises:
+        UsageError: no line has all of several words.
+    """
     from snellen.benchmarks import registry
 
     if any(word in registry.names() or registry.is_entry(word) or registry.is_path(word) for word in words):
         return []
     wanted = [word.lower() for word in words]
-    return [line for line in _lines() if all(word in " ".join(line).lower() for word in wanted)]
+    found = [line for line in _lines() if all(word in " ".join(line).lower() for word in wanted)]
+    if not found and len(words) > 1:
+        raise UsageError(
+            f"no benchmark's line has all of the words {shlex.join(words)}", "Omit a word; `snellen list` shows all."
+        )
+    return found
 
 
 def _show_lines(lines: Iterable[Line]) -> None:
@@ -194,7 +211,8 @@ def _show_lines(lines: Iterable[Line]) -> None:
         print(
             f"{row.name:<{name}} {row.questions:>{questions}} {cut[0]:<{about}} {cut[1]:<{licence}} {row.data}".rstrip()
         )
-    print("\nsnellen list NAME shows profiles, options and licence; snellen list WORD ... filters.")
+    print("\ndata: drawn by Snellen; --data PATH names it; fetched on the first run; here on this machine.")
+    print("snellen list NAME shows profiles, options and licence; snellen list WORD ... filters.")
 
 
 def _list_catalogue(*, as_json: bool) -> None:

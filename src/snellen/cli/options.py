@@ -52,7 +52,7 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Import the code and read the files that the run folder names. Only for folders whose author you trust.",
+        help="Only for folders whose author you trust: import the code and read the files that the run folder names.",
     ),
 ]
 WriteReport = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=OUTPUT)]

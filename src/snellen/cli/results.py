@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -345,7 +346,11 @@ def main_metrics(metrics: list[Metric]) -> list[Metric]:
 
 def _omitted(count: int, runs: list[Path]) -> str | None:
     """Return the line below a table that omits `count` metrics, or None if it omits none."""
-    return f"{count:,} more metrics: snellen score --all {' or '.join(map(str, runs))}" if count else None
+    return (
+        f"{count:,} more metrics: snellen score --all {' or '.join(shlex.quote(str(run)) for run in runs)}"
+        if count
+        else None
+    )
 
 
 def _part(run: Run) -> str:

@@ -36,9 +36,10 @@ class ModelOptions(Struct, frozen=True):
     key_env: Annotated[
         str | None,
         Setting(
-            "Name of the environment variable (or line of .env) that holds the key; by default OPENAI_API_KEY. "
+            "Name of the environment variable (or line of .env) that holds the key. "
             "The key cannot be an argument: other users could read it with ps.",
             value="NAME",
+            default="OPENAI_API_KEY",
         ),
     ] = None
     extra_body: Annotated[

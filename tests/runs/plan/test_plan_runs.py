@@ -197,6 +197,7 @@ WRONG = {
     'models = [{ label = "x" }]\nbenchmarks = ["chart"]\n': "name is missing",
     'models = ["embedded"]\nbenchmarks = [{ name = "chart", options = { nothing = "1" } }]\n': "nothing",
     'models = ["embedded"]\nbenchmarks = ["chart"]\n[defaults]\nlimit = 0\n': "at least 1",
+    'models = ["embedded"]\nbenchmarks = ["chart"]\n[defaults]\nrepeats = 0\n': "from 1 to 1,000,000",
     'models = ["embedded"]\nmodel = ["embedded"]\nbenchmarks = ["chart"]\n': "twice",
     'models = ["a:b"]\nbenchmarks = ["chart", "chart/digits"]\nout = 3\n': "out",
     'models = ["embedded"]\nbenchmarks = [{ name = "chart", label = "a/b" }, { name = "chart", label = "a-b" }]\n': "share",

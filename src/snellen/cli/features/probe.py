@@ -48,7 +48,9 @@ class LinearOptions:
 
     method: Annotated[
         Literal["logistic", "ridge", "lda", "heads"],
-        typer.Option(help="logistic: L-BFGS to the minimum; ridge and lda: fast closed forms; heads: DINOv2's grid."),
+        typer.Option(
+            help="logistic (L-BFGS to the minimum), ridge and lda (fast closed forms), or heads (DINOv2's grid)."
+        ),
     ] = "logistic"
     standardise: Annotated[
         Literal["none", "l2", "standardise"], typer.Option(help="Preprocessing of the features.")

@@ -204,7 +204,7 @@ def _checked(path: Path, where: str, table: dict[str, Any], known: frozenset[str
             raise UsageError(f"{path}: {where} has {key} twice, in two spellings", "Use one of the two.")
         low, high = (DESCRIBED[key].least, DESCRIBED[key].most or 2**53) if key in DESCRIBED else (None, 0)
         if low is not None and isinstance(value, int | float) and not low <= value <= high:
-            bounds = f"of at least {low:g}" if high >= 1e9 else f"from {low:g} to {high:g}"
+            bounds = f"of at least {low:,.10g}" if high >= 1e9 else f"from {low:,.10g} to {high:,.10g}"
             raise UsageError(
                 f"{path}: {where} has {typed} = {value}; a value {bounds} was expected", f"Change {typed}."
             )
