@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
+from run_folders import right_reply, samples_of, write_run
 
 from snellen.errors import PreflightError, UsageError
 from snellen.viewer.serve import serve
@@ -38,6 +40,23 @@ def test_the_server_prints_its_address_and_ends_at_a_signal(tmp_path, end):
         process.send_signal(end)
         assert process.wait(600) in (0, 130, 143)
         assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("attempt", range(6))
+def test_ctrl_c_while_the_index_is_made_ends_the_command_and_does_not_abort_it(tmp_path, attempt):
+    for number in range(3):
+        replies = {sample.id: right_reply(sample) for sample in samples_of("chart/digits", 40)}
+        write_run(tmp_path / f"run{number}", "chart/digits", replies)
+    process = start(str(tmp_path), "--port", "0")
+    try:
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+        urllib.request.urlopen(address).read()
+        time.sleep(0.05 * attempt)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(600) in (0, 130)
+        assert "FATAL" not in process.stderr.read()
     finally:
         process.kill()
 

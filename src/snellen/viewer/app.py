@@ -63,7 +63,7 @@ def view_app(settings: ViewSettings) -> Starlette:
         _file_route(f"/{IMAGES}/{{digest}}", site.images.get),
         _file_route(f"/{THUMBNAILS}/{{digest}}", site.thumbnails.get),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[
             Middleware(
@@ -73,6 +73,8 @@ def view_app(settings: ViewSettings) -> Starlette:
         ],
         exception_handlers={HTTPException: partial(_refused, site), OversizeBodyError: _oversize},
     )
+    app.state.close = follower.close
+    return app
 
 
 def _route(site: Site, page: ViewPage, follower: IndexFollower) -> Route:

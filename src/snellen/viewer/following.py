@@ -5,10 +5,13 @@ A few records are indexed by a thread. More of them take a process of their own,
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
 import time
+
+import duckdb
 
 from snellen.errors import SnellenError
 from snellen.redaction import redact
@@ -21,6 +24,8 @@ RESTARTS = 5
 """An indexing process that was killed is replaced so many times."""
 THREAD_BYTES = 8 << 20
 """Bytes of journals without their verdicts that a thread of the server indexes; more are left to another process."""
+END_S, INTERRUPT_S = 5.0, 0.05
+"""Time that a refresh has to end when the viewer does, and between two interruptions of its queries."""
 
 
 class IndexFollower:
@@ -36,12 +41,13 @@ class IndexFollower:
         self._ended = float("-inf")
         self._process: subprocess.Popen[bytes] | None = None
         self._restarts = 0
+        self._closed = False
 
     def touch(self) -> None:
         """Start a refresh, unless one is under way or has just ended."""
         with self._lock:
             busy = self._thread is not None and self._thread.is_alive()
-            if busy or time.monotonic() - self._ended < PAUSE_S:
+            if self._closed or busy or time.monotonic() - self._ended < PAUSE_S:
                 return
             self._thread = threading.Thread(target=self._refresh, name="snellen view index", daemon=True)
             self._thread.start()
@@ -58,11 +64,21 @@ class IndexFollower:
         return None if self._process is None else self._process.pid
 
     def close(self) -> None:
-        """End the indexing process, if there is one."""
+        """End the refresh that is under way, and the indexing process; none begins any more.
+
+        A thread that is inside DuckDB when Python ends would abort the process.
+        """
+        with self._lock:
+            self._closed = True
+        end = time.monotonic() + END_S
+        while (thread := self._thread) is not None and thread.is_alive() and time.monotonic() < end:
+            self._index.close()  # again and again: an interruption ends one query
+            thread.join(INTERRUPT_S)
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             process.stdin.close()  # it ends by that
-            process.wait(timeout=10)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
 
     def _refresh(self) -> None:
         try:
@@ -72,8 +88,10 @@ class IndexFollower:
             elif self._process.poll() is not None and self._restarts < RESTARTS:
                 self._restarts += 1
                 self._process = start_indexing(self._index, FOLLOW_S)
-            self._index.refresh(samples=self._process is None)
-        except (SnellenError, OSError) as error:
+            self._index.refresh(samples=self._process is None, stop=lambda: self._closed)
+        except (SnellenError, OSError, duckdb.InterruptException) as error:
+            if self._closed:
+                return
             print(redact(f"snellen: the index cannot be refreshed: {error}"), file=sys.stderr)
         finally:
             self._ended = time.monotonic()

@@ -50,9 +50,12 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
             if open_browser:
                 webbrowser.open(address)
 
-        run_until_interrupted(
-            app, listener, started=started, limit_concurrency=CONNECTIONS, http=timed_protocol(SILENT_S)
-        )
+        try:
+            run_until_interrupted(
+                app, listener, started=started, limit_concurrency=CONNECTIONS, http=timed_protocol(SILENT_S)
+            )
+        finally:
+            app.state.close()
     finally:
         listener.close()
 

@@ -58,7 +58,7 @@ def start_indexing(index: ViewIndex, every_s: float) -> subprocess.Popen[bytes]:
 
 def main() -> None:
     """Keep the index of the task on standard input up to date until the input ends."""
-    from snellen.viewer.index.database import IndexDatabase
+    from snellen.viewer.index.database import IndexDatabase, spill_folder
     from snellen.viewer.index.view_index import ViewIndex
 
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=IndexTask)
@@ -66,6 +66,7 @@ def main() -> None:
     def wait_for_end() -> None:
         sys.stdin.buffer.read()
         index.database.busy.acquire(timeout=END_SECONDS)
+        spill_folder(str(index.database.file)).cleanup()
         os._exit(0)
 
     index = ViewIndex(Path(task.root), IndexDatabase(Path(task.database)), show_gold=task.gold, trust=task.trust)

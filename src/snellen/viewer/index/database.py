@@ -1,6 +1,6 @@
 """The index as one DuckDB file: its place, its tables, who may write it, and how a file from elsewhere is told from an own one.
 
-    <root>/.snellen-index/plain-3/     `gold-3` where the viewer was started with the gold answers of restricted sets
+    <root>/.snellen-index/plain-3/     `gold-3` with the gold answers of restricted sets, `plain-trust-3` with --trust
       index.duckdb                     runs, samples, records, scores and replies
       seal.json                        what the file was when this user's Snellen last closed it
       lock, access                     one indexing process at a time; many readers, or one change of the file
@@ -12,10 +12,12 @@ came with a folder from elsewhere, or that was being changed when its writer was
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -159,6 +161,7 @@ class RunIndexState(Struct):
         profiles: profile to its number among the columns of scores; empty: verdicts are unknown.
         has_confidence: some reply has option probabilities.
         why_unknown: why verdicts are unknown; empty where they are known.
+        data: what the places of the data were then; others: it is tried again.
         metrics: computed here, by profile; empty where summary.json of the run has them.
         metrics_rows: records that `metrics` are about.
         totals: over the journal.
@@ -182,6 +185,7 @@ class RunIndexState(Struct):
     profiles: dict[str, int] = field(default_factory=dict)
     has_confidence: bool = False
     why_unknown: str = ""
+    data: tuple[tuple[int, int, int, int], ...] = ()
     metrics: dict[str, list[Metric]] = field(default_factory=dict)
     metrics_rows: int = 0
     totals: Totals = Totals()
@@ -221,13 +225,14 @@ def default_cache() -> Path:
     return Path(base) / "snellen" / "view"
 
 
-def index_folder(root: Path, cache: Path | None, *, gold: bool) -> Path:
+def index_folder(root: Path, cache: Path | None, *, gold: bool, trust: bool = False) -> Path:
     """Return the folder of a root's index: beside the runs, or in the cache where the root cannot be written.
 
     Args:
         root: the folder of the runs.
         cache: put it below this folder; None: beside the runs if they can be written.
         gold: it holds gold answers of restricted sets.
+        trust: it holds what code and data that runs of other people name have scored.
     """
     beside = root / FOLDER
     usable = os.access(root, os.W_OK) and not beside.is_symlink() and (not beside.exists() or _is_usable(beside))
@@ -236,12 +241,32 @@ def index_folder(root: Path, cache: Path | None, *, gold: bool) -> Path:
     else:
         name = blake2b(os.fsencode(os.path.realpath(root)), digest_size=8).hexdigest()
         place = (cache or default_cache()) / name
-    return place / f"{'gold' if gold else 'plain'}-{FORMAT}"
+    return place / f"{'gold' if gold else 'plain'}{'-trust' if trust else ''}-{FORMAT}"
 
 
 def _is_usable(folder: Path) -> bool:
     own = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
     return own and folder.is_dir() and os.access(folder, os.W_OK)
+
+
+@contextlib.contextmanager
+def connected(place: str = ":memory:", *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection whose overflow lies in a fresh folder: in one that is there already, DuckDB would follow links."""
+    with contextlib.ExitStack() as stack:
+        spill = stack.enter_context(fresh_folder()) if place == ":memory:" else spill_folder(place).name
+        config = {**LIMITS, "temp_directory": spill}
+        yield stack.enter_context(duckdb.connect(place, read_only=read_only, config=config))
+
+
+def fresh_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a fresh folder of this user, which is removed at the end."""
+    return tempfile.TemporaryDirectory(prefix="snellen-", ignore_cleanup_errors=True)
+
+
+@functools.cache
+def spill_folder(place: str) -> tempfile.TemporaryDirectory[str]:
+    """Return the folder for the overflow of a file: one in this process, since DuckDB wants all connections to be alike."""
+    return fresh_folder()
 
 
 class IndexDatabase:
@@ -250,9 +275,34 @@ class IndexDatabase:
     def __init__(self, path: Path) -> None:
         self.path, self.file = path, path / FILE
         self._damaged = False
+        self._closed = False
+        self._live: list[duckdb.DuckDBPyConnection] = []
+        self.holds = False
+        """The writer has read what the file holds, or has begun it: if it is gone, a change of it must not begin anew."""
         self.busy = threading.Lock()
         """Held while the file is being changed: whoever ends the process then makes the index begin anew."""
         self._change: tuple[duckdb.DuckDBPyConnection, contextlib.ExitStack, float] | None = None
+
+    def close(self) -> None:
+        """Let nobody use the file any more, and interrupt who does: a thread must not be inside DuckDB when Python ends."""
+        self._closed = True
+        for connection in list(self._live):
+            with contextlib.suppress(duckdb.Error):  # it has just been closed
+                connection.interrupt()
+
+    @contextlib.contextmanager
+    def _connected(self, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        with connected(str(self.file), read_only=read_only) as connection:
+            self._live.append(connection)
+            try:
+                self._require_open()
+                yield connection
+            finally:
+                self._live.remove(connection)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise UsageError("the viewer is ending", "Start it again.")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[bool]:
@@ -285,7 +335,7 @@ class IndexDatabase:
                 yield None
                 return
             try:
-                with duckdb.connect(str(self.file), read_only=True, config=self._limits) as connection:
+                with self._connected(read_only=True) as connection:
                     yield connection
             except DAMAGED as error:
                 self._distrust()
@@ -298,6 +348,7 @@ class IndexDatabase:
             yield False
             return
         with self._access(shared=True):
+            self._require_open()
             yield self._is_own()
 
     @contextlib.contextmanager
@@ -322,44 +373,39 @@ class IndexDatabase:
             raise
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
+        self._require_open()
         if self._change is not None:
             return self._change[0]
         stack = contextlib.ExitStack()
         try:
             stack.enter_context(self.busy)
             stack.enter_context(self._access(shared=False))
-            connection = self._connected() if self._is_own() else None
-            if connection is None:
+            if self._is_own():
+                connection = stack.enter_context(self._connected(read_only=False))
+            elif self.holds:
+                raise FileNotFoundError(2, "the index was removed or changed while it was made; it is made anew")
+            else:
                 for name in (FILE, f"{FILE}.wal", SEAL):
                     (self.path / name).unlink(missing_ok=True)
-                connection = duckdb.connect(str(self.file), config=self._limits)
+                connection = stack.enter_context(self._connected(read_only=False))
                 connection.execute(SCHEMA)
+                self.holds = True
         except OSError as error:
             stack.close()
             raise storage_error(self.file, error) from error
-        except BaseException:
+        except BaseException as error:
             stack.close()
+            if isinstance(error, DAMAGED):
+                self._distrust()
             raise
         self._change = connection, stack, time.monotonic()
         return connection
-
-    def _connected(self) -> duckdb.DuckDBPyConnection | None:
-        with contextlib.suppress(*DAMAGED):
-            return duckdb.connect(str(self.file), config=self._limits)
-        return None
-
-    @property
-    def _limits(self) -> dict[str, str | bool | int | float | list[str]]:
-        spill = self.path / "spill"
-        if spill.is_symlink():
-            spill.unlink()
-        return {**LIMITS, "temp_directory": str(spill)}
 
     def _distrust(self) -> None:
         """Make the next writer begin anew."""
         with contextlib.suppress(OSError):
             (self.path / SEAL).unlink()
-        self._damaged = True
+        self._damaged = self._change is not None
 
     @contextlib.contextmanager
     def current(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -495,10 +541,17 @@ def _put(
 
 
 def read_states(database: duckdb.DuckDBPyConnection) -> tuple[dict[str, RunIndexState], dict[str, SetState]]:
-    """Read what the index says of all runs by key, and of all sets by name."""
+    """Read what the index says of all runs by key, and of all sets by name.
+
+    A run without as many records as its state counts is indexed anew: it stands here with its number and nothing else.
+    """
     runs = [msgspec.json.decode(text, type=RunIndexState) for (text,) in _texts(database, "run_states")]
     sets = [msgspec.json.decode(text, type=SetState) for (text,) in _texts(database, "set_states")]
-    return {state.key: state for state in runs}, {state.name: state for state in sets}
+    counts = dict(database.execute("SELECT run, count(*) FROM record_rows GROUP BY run").fetchall())
+    whole = (
+        state if counts.get(state.run, 0) == state.recorded else RunIndexState(state.key, state.run) for state in runs
+    )
+    return {state.key: state for state in whole}, {state.name: state for state in sets}
 
 
 def _texts(database: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import duckdb
 import msgspec
@@ -55,7 +55,7 @@ from snellen.viewer.index.database import (
     table_of,
 )
 from snellen.viewer.index.entries import FailureCount, RunEntry
-from snellen.viewer.index.journal_tail import MOST_REPEATS, JournalTail, record_table
+from snellen.viewer.index.journal_tail import MOST_REPEATS, JournalTail, open_regular, record_table
 from snellen.viewer.index.sample_page import VERDICTS
 from snellen.viewer.index.samples import HeldSamples, SampleDescriber, SampleFeed
 
@@ -93,7 +93,7 @@ class _Prediction(msgspec.Struct, gc=False):
     verdict: Verdict
     extracted: Any = None
     reason: str | None = None
-    repeat: int = 0
+    repeat: Annotated[int, msgspec.Meta(ge=0, le=MOST_REPEATS)] = 0
 
 
 @dataclass
@@ -129,20 +129,33 @@ class RunIndexer:
     def begin(self) -> None:
         """Read what the index holds, unless this process was the last one to change it."""
         self._database.give_back()
-        if self._version is None or self._version != self._database.version:
-            self.forget()
-            with self._database.reading() as database:
-                self._states, self._sets = ({}, {}) if database is None else read_states(database)
+        with self._database.unchanged() as self._database.holds:
+            known = self._database.holds and self._version == self._database.version
+        if not known:
+            self._open.clear()
+            self._states, self._sets = self._saved()
 
     def end(self) -> None:
         """Give the index back to its readers."""
         self._database.give_back()
         self._version = self._database.version
 
-    def forget(self) -> None:
-        """Forget all that is not in the index: a change of it has failed."""
-        self._open.clear()
-        self._version = None
+    def forget(self, key: str) -> None:
+        """Forget what is not in the index of a run, and of those of the same samples: a change of it has failed."""
+        self._database.give_back()
+        name = self._states[key].set_name if key in self._states else ""
+        self._open = {other: opened for other, opened in self._open.items() if opened.describer.state.name != name}
+        self._states, sets = self._saved()
+        described = {opened.describer.state.name: opened.describer.state for opened in self._open.values()}
+        self._sets = {name: described.get(name, state) for name, state in sets.items()}
+
+    def _saved(self) -> tuple[dict[str, RunIndexState], dict[str, SetState]]:
+        with self._database.reading() as database:
+            self._database.holds = database is not None
+            if database is None:
+                self._open.clear()
+                return {}, {}
+            return read_states(database)
 
     def sweep(self, keys: Collection[str]) -> None:
         """Remove what the index holds of other runs than these, and the samples that no run was asked."""
@@ -279,12 +292,18 @@ class RunIndexer:
             with self._database.change() as database:
                 _delete_scores(database, state.run)
                 put_run(database, state)
-        if state.covered == state.recorded and (state.covered or state.profiles or state.why_unknown):
+        again = bool(state.why_unknown) and state.data != _data_stamps(entry.path)
+        if not again and state.covered == state.recorded and (state.covered or state.profiles or state.why_unknown):
             return state
         self._database.give_back()  # opening the data may take long
         opened = self._open.get(entry.key)
         if opened is None or state.covered == 0:
             opened = self._begin(entry, state)
+            if opened is not None and state.scored < state.covered:  # its data was away
+                state.covered = state.scored = 0
+                with self._database.change() as database:
+                    _delete_scores(database, state.run)
+                    put_run(database, state)
             if opened is not None and state.covered:  # the viewer was started anew
                 self._pass_over(entry, state, opened)
         if opened is not None and entry.state == "running":
@@ -305,10 +324,10 @@ class RunIndexer:
             builder = None if entry.verified else SummaryBuilder(benchmark, benchmark.score, run.verdicts())
             opened = OpenRun(run, benchmark, run.verdicts(), SampleFeed(begin, describer.add), describer, builder)
         except SnellenError as error:
-            state.profiles, state.why_unknown = {}, one_line(error.message)
+            state.profiles, state.why_unknown, state.data = {}, one_line(error.message), _data_stamps(entry.path)
             return None
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it is named on the page
-            state.profiles = {}
+            state.profiles, state.data = {}, _data_stamps(entry.path)
             state.why_unknown = f"its benchmark failed: {type(error).__name__}: {one_line(str(error))}"
             return None
         state.profiles, state.why_unknown = _profile_columns(benchmark), ""
@@ -332,6 +351,7 @@ class RunIndexer:
                 self.close(entry.key)
                 reason = error.message if isinstance(error, SnellenError) else f"{type(error).__name__}: {error}"
                 state.covered, state.scored, state.profiles, state.why_unknown = 0, 0, {}, one_line(reason)
+                state.data = _data_stamps(entry.path)
                 with self._database.change() as database:
                     opened.describer.save(database)
                     _delete_scores(database, state.run)
@@ -368,8 +388,10 @@ class RunIndexer:
                 "ORDER BY number",
                 [state.run, first, first + SCORED_STEP_ROWS],
             ).fetchall()
+        if not rows:
+            return
         decode = msgspec.json.Decoder(Record).decode
-        with (entry.path / "results.jsonl").open("rb") as file:
+        with open_regular(entry.path / "results.jsonl") as file:
             for *row, at, size in rows:
                 if file.tell() != at:
                     file.seek(at)
@@ -641,9 +663,20 @@ def results_stamp(path: Path) -> tuple[int, int, int, int]:
     """Return size, time of change, device and inode of a journal; zeros where there is none."""
     try:
         status = path.lstat()
-    except OSError:
+    except (OSError, ValueError):  # no name of a file
         return (0, 0, 0, 0)
     return (status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
+
+
+def _data_stamps(path: Path) -> tuple[tuple[int, int, int, int], ...]:
+    """Return the stamps of all places where the data of a run may be; they change when it comes back."""
+    folder = RunFolder(path)
+    try:
+        spec = located(folder, folder.meta()).spec
+    except (SnellenError, OSError, ValueError):
+        return ()
+    named = [spec.benchmark, spec.data.path, spec.data.images, *spec.data.options.values()]
+    return tuple(results_stamp(Path(place)) for place in named if place)
 
 
 def _profile_columns(benchmark: Benchmark) -> dict[str, int]:

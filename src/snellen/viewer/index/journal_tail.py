@@ -67,7 +67,7 @@ class JournalTail:
         if not self.state.offset:
             return True
         try:
-            with _opened(self.path) as file:
+            with open_regular(self.path) as file:
                 if os.fstat(file.fileno()).st_size < self.state.offset:
                     return False
                 return (self.state.first, self.state.last) == _ends(file, self.state.offset)
@@ -82,7 +82,7 @@ class JournalTail:
         """
         state = self.state
         try:
-            with _opened(self.path) as file:
+            with open_regular(self.path) as file:
                 file.seek(state.offset)
                 while True:
                     start = state.offset
@@ -108,7 +108,7 @@ class JournalTail:
         """
         state = self.state
         if state.offset:
-            with _opened(self.path) as file:
+            with open_regular(self.path) as file:
                 state.first, state.last = _ends(file, state.offset)
         state.skipped = sorted(self._gaps)[:KEPT_GAPS]
         return structs.replace(state)
@@ -169,7 +169,7 @@ def read_record(path: Path, start: int, size: int) -> Record | None:
     if not 0 < size <= LINE_BYTES:
         return None
     try:
-        with _opened(path) as file:
+        with open_regular(path) as file:
             file.seek(start)
             line = file.read(size)
     except (OSError, RunError):
@@ -184,7 +184,7 @@ def read_record(path: Path, start: int, size: int) -> Record | None:
         return None
 
 
-def _opened(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> IO[bytes]:
     """Open a regular file without following a link.
 
     Raises:

@@ -24,13 +24,12 @@ from snellen.scoring.scores import Column, Scores, question_code
 from snellen.text import shorten
 from snellen.viewer.index.database import (
     JUDGE_UNSURE,
-    LIMITS,
     PROFILES_DIFFER,
     READ_BY_MODEL,
     SAVED_COLUMN,
-    IndexDatabase,
     RunIndexState,
     SetState,
+    connected,
 )
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.indexer import CODES
@@ -84,24 +83,39 @@ class SampleTable:
     slices: Mapping[str, tuple[tuple[str, int], ...]]
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """The index as it is while a page is made.
+
+    Attributes:
+        database: reads the file.
+        states: what it holds of each run.
+        sets: what it holds of each set of samples.
+    """
+
+    database: duckdb.DuckDBPyConnection
+    states: Mapping[str, RunIndexState]
+    sets: Mapping[str, SetState]
+
+    def place(self, key: str, sample_id: str, repeat: int) -> tuple[int, int] | None:
+        """Return (start, bytes) in the journal of the record that counts for a sample; None where there is none."""
+        if key not in self.states:
+            return None
+        sql = "SELECT place, size FROM record_rows WHERE run = ? AND code = ? AND repeat = ? AND counts"
+        values = [self.states[key].run, question_code(sample_id), repeat]
+        return next(iter(self.database.execute(sql, values).fetchall()), None)
+
+
 class SamplePages:
     """Answers queries for samples of indexed runs. May be used by several threads."""
 
-    def __init__(self, database: IndexDatabase) -> None:
-        self._database = database
+    def __init__(self) -> None:
         self._lock = Lock()
         self._tables: OrderedDict[Any, SampleTable] = OrderedDict()
         self._found: OrderedDict[Any, tuple[pa.Table, str]] = OrderedDict()
         self._scores: OrderedDict[tuple[str, str], tuple[Any, Scores]] = OrderedDict()
 
-    def page(
-        self,
-        query: SampleQuery,
-        entries: Sequence[RunEntry],
-        states: Mapping[str, RunIndexState],
-        sets: Mapping[str, SetState],
-        version: str,
-    ) -> SamplePage:
+    def page(self, snapshot: Snapshot, query: SampleQuery, entries: Sequence[RunEntry], version: str) -> SamplePage:
         """Answer a query about these runs, which are the columns.
 
         Raises:
@@ -113,6 +127,7 @@ class SamplePages:
             raise UsageError(
                 f"{len(entries)} runs were selected; at most {MOST_RUNS} stand side by side", "Select fewer."
             )
+        states = snapshot.states
         letters = {entry.key: column_letter(place) for place, entry in enumerate(entries)}
         columns = [RunColumn(letters[entry.key], (entry.key, entry.path.name, entry.model)) for entry in entries]
         pattern = pattern_sql(query.pattern, columns)
@@ -122,7 +137,7 @@ class SamplePages:
             known = ", ".join(profiles) or "none yet"
             raise UsageError(f"these runs have no scoring profile {query.profile!r} in common", f"They have: {known}.")
         query = replace(query, runs=tuple(entry.key for entry in entries), profile=profile)
-        table = self._table(entries, states, sets, profile)
+        table = self._table(snapshot, entries, profile)
         if table is None:
             return SamplePage(
                 query, query.runs, (), 0, 0, verdicts=({},) * len(entries), letters=letters, version=version,
@@ -130,8 +145,8 @@ class SamplePages:
             )  # fmt: skip
         notes: list[str] = []
         start, limit = max(0, query.start), max(1, min(query.limit, MOST_ROWS))
-        with duckdb.connect(config=LIMITS) as memory:
-            condition = self._condition(memory, query, pattern, table, notes)
+        with connected() as memory:
+            condition = self._condition(memory, snapshot, query, pattern, table, notes)
             memory.execute(f"CREATE VIEW selected AS SELECT * FROM samples WHERE {condition}")
             counts = _verdict_counts(memory, len(entries))
             order = _order(query, len(entries))
@@ -140,7 +155,7 @@ class SamplePages:
         return SamplePage(
             query,
             query.runs,
-            self._rows(table, rows, start),
+            _rows(snapshot, table, rows, start),
             total,
             len(table.rows),
             next=start + limit if start + limit < total else None,
@@ -154,22 +169,13 @@ class SamplePages:
             notes=(*notes, *_notes(entries, states, len(table.sets))),
         )
 
-    def order(
-        self,
-        query: SampleQuery,
-        entries: Sequence[RunEntry],
-        states: Mapping[str, RunIndexState],
-        sets: Mapping[str, SetState],
-    ) -> list[tuple[str, int]]:
+    def order(self, snapshot: Snapshot, query: SampleQuery, entries: Sequence[RunEntry]) -> list[tuple[str, int]]:
         """Return id and repeat of every row of a query by its profile and its sort order, without filters or cells."""
-        table = self._table(entries, states, sets, query.profile)
+        table = self._table(snapshot, entries, query.profile)
         if table is None:
             return []
-        with self._database.reading() as database:
-            if database is None:
-                return []
-            ids = _sample_ids(database, table)
-        with duckdb.connect(config=LIMITS) as memory:
+        ids = _sample_ids(snapshot.database, table)
+        with connected() as memory:
             memory.register("samples", _with_margins(table.rows, query, len(entries)))
             memory.register("ids", ids)
             order = _order(query, len(entries))
@@ -177,29 +183,16 @@ class SamplePages:
                 f"SELECT sample_id, repeat FROM samples JOIN ids USING (code) ORDER BY {order}"
             ).fetchall()
 
-    def place(self, state: RunIndexState, sample_id: str, repeat: int) -> tuple[int, int] | None:
-        """Return (start, bytes) in the journal of the record that counts for a sample; None where there is none."""
-        with self._database.reading() as database:
-            if database is None:
-                return None
-            sql = "SELECT place, size FROM record_rows WHERE run = ? AND code = ? AND repeat = ? AND counts"
-            return next(iter(database.execute(sql, [state.run, question_code(sample_id), repeat]).fetchall()), None)
-
-    def _table(
-        self,
-        entries: Sequence[RunEntry],
-        states: Mapping[str, RunIndexState],
-        sets: Mapping[str, SetState],
-        profile: str,
-    ) -> SampleTable | None:
+    def _table(self, snapshot: Snapshot, entries: Sequence[RunEntry], profile: str) -> SampleTable | None:
+        states, sets = snapshot.states, snapshot.sets
         runs = tuple(states.get(entry.key, RunIndexState(entry.key)) for entry in entries)
         own = tuple(sets[name] for name in dict.fromkeys(run.set_name for run in runs) if name in sets)
         if not own:
             return None
         requested = tuple(_requested(entry, run) for entry, run in zip(entries, runs, strict=True))
         key = (
-            tuple((run.key, run.run, run.results, run.recorded, run.covered, run.saved, run.basis) for run in runs),
-            tuple((each.name, each.described) for each in own),
+            tuple((run.set_no, run.recorded, run.covered, run.saved, *_stamp(run)) for run in runs),
+            tuple((each.name, each.set_no, each.described) for each in own),
             requested,
             profile,
         )
@@ -216,18 +209,21 @@ class SamplePages:
             if run.set_name in sets:
                 described = sets[run.set_name].described
                 upto[run.set_no] = max(upto[run.set_no], described if samples is None else min(samples, described))
-        with self._database.reading() as database:
-            if database is None:
-                return None
-            rows = database.sql(_table_sql(runs, columns, upto)).to_arrow_table()
-            slices = _slices(database, rows, own)
+        rows = snapshot.database.sql(_table_sql(runs, columns, upto)).to_arrow_table()
+        slices = _slices(snapshot.database, rows, own)
         table = SampleTable(key, rows, own, runs, columns, slices)
         with self._lock:
             _keep(self._tables, key, table, TABLES_KEPT)
         return table
 
     def _condition(
-        self, memory: duckdb.DuckDBPyConnection, query: SampleQuery, pattern: str, table: SampleTable, notes: list[str]
+        self,
+        memory: duckdb.DuckDBPyConnection,
+        snapshot: Snapshot,
+        query: SampleQuery,
+        pattern: str,
+        table: SampleTable,
+        notes: list[str],
     ) -> str:
         """Register the rows and what is searched for in texts; return the condition that selects rows."""
         memory.register("samples", _with_margins(table.rows, query, len(table.runs)))
@@ -237,7 +233,7 @@ class SamplePages:
             if wanted[1] not in known.get(wanted[0], ()):
                 fields = f"Fields: {', '.join(sorted(known))}." if known else "The questions are not in the index yet."
                 raise UsageError(f"no sample has {wanted[0]} = {wanted[1]!r}", fields).near(wanted[0], known)
-            memory.register(f"slice{at}", self._searched(table, ("slice", *wanted), _find_slice, notes))
+            memory.register(f"slice{at}", self._searched(snapshot, table, ("slice", *wanted), _find_slice, notes))
             conditions.append(f"code IN (SELECT code FROM slice{at})")
         for name, text, parts in (
             ("question", query.question, ("questions",)),
@@ -247,7 +243,7 @@ class SamplePages:
             found = []
             for part in parts if text else ():
                 finder = _find_question if part == "questions" else _find_reply
-                memory.register(f"{name}_{part}", self._searched(table, (part, text), finder, notes))
+                memory.register(f"{name}_{part}", self._searched(snapshot, table, (part, text), finder, notes))
                 if part == "questions":
                     found.append(f"code IN (SELECT code FROM {name}_questions)")
                 else:
@@ -259,83 +255,45 @@ class SamplePages:
                 conditions.append(f"({' OR '.join(found)})")
         return " AND ".join(conditions) or "true"
 
-    def _searched(self, table: SampleTable, wanted: tuple[str, ...], find: _Find, notes: list[str]) -> pa.Table:
+    def _searched(
+        self, snapshot: Snapshot, table: SampleTable, wanted: tuple[str, ...], find: _Find, notes: list[str]
+    ) -> pa.Table:
         """Return what a search finds, from memory where it was asked before."""
         name = (table.key, wanted)
         with self._lock:
             known = self._found.get(name)
         if known is None:
-            with self._database.reading() as database:
-                known = (_NOTHING, "") if database is None else find(database, table, wanted)
+            known = find(snapshot.database, table, wanted)
             with self._lock:
                 _keep(self._found, name, known, FOUND_KEPT)
         found, note = known
         notes += [note] * bool(note)
         return found
 
-    def _rows(self, table: SampleTable, rows: Sequence[tuple[Any, ...]], start: int) -> tuple[SampleRow, ...]:
-        """Return the rows of a page with their texts."""
-        if not rows:
-            return ()
-        listed = [dict(zip(table.rows.column_names, row, strict=False)) for row in rows]
-        with self._database.reading() as database:
-            if database is None:
-                return ()
-            codes = [row["code"] for row in listed]
-            samples = _samples_of(database, table, codes)
-            cells = [
-                _cells_of(database, run, columns, [row[f"n{at}"] for row in listed])
-                for at, (run, columns) in enumerate(zip(table.runs, table.columns, strict=True))
-            ]
-        wide = {name for each in table.sets for name in each.wide}
-        made = []
-        for number, row in enumerate(listed, start):
-            set_no, place, sample_id, question, kind, images, image_count, meta, target = samples[row["code"]]
-            answers = [row[f"a{at}"] for at in range(len(table.runs))]
-            made.append(
-                SampleRow(
-                    number,
-                    sample_id,
-                    row["repeat"],
-                    shorten(" ".join(question[: 4 * EXCERPT].split()), EXCERPT),
-                    tuple(ImageRef(digest, f"{set_no}:{place}:{at}") for at, digest in enumerate(images)),
-                    image_count,
-                    {name: value for name, value in meta.items() if name not in wide},
-                    tuple(_cell(row, at, own) for at, own in enumerate(cells)),
-                    margin=_margin(answers),
-                    kind=kind,
-                    target=target,
-                )
-            )
-        return tuple(made)
-
-    def scores(
-        self, state: RunIndexState, samples: SetState | None, profile: str, expected: int | None
-    ) -> Scores | None:
+    def scores(self, snapshot: Snapshot, key: str, profile: str, expected: int | None) -> Scores | None:
         """Return the scores of a run's records under a profile, one row for each sample and repeat.
 
         Args:
-            state: what the index holds of the run.
-            samples: its samples.
+            snapshot: the index.
+            key: of the run.
             profile: a profile; empty: the first.
             expected: records of a complete run; None where that is not known.
 
         Returns:
             None where the index has no verdicts of the run, or none under this profile.
         """
+        state = snapshot.states.get(key, RunIndexState())
+        samples = snapshot.sets.get(state.set_name)
         profile = profile or next(iter(state.profiles), "")
         if profile not in state.profiles or samples is None or not state.scored:
             return None
-        stamp = (state.run, state.results, state.scored, state.basis, samples.described, expected)
+        stamp = (*_stamp(state), samples.set_no, samples.described, expected)
         with self._lock:
             known = self._scores.get((state.key, profile))
             if known is not None and known[0] == stamp:
                 self._scores.move_to_end((state.key, profile))
                 return known[1]
-        with self._database.reading() as database:
-            if database is None:
-                return None
-            scores = _read_scores(database, state, samples, state.profiles[profile], expected)
+        scores = _read_scores(snapshot.database, state, samples, state.profiles[profile], expected)
         with self._lock:
             self._scores[state.key, profile] = (stamp, scores)
             while len(self._scores) > 1 and sum(len(each) for _, each in self._scores.values()) > MOST_CACHED:
@@ -346,6 +304,15 @@ class SamplePages:
 _Find = Callable[[duckdb.DuckDBPyConnection, SampleTable, tuple[str, ...]], tuple[pa.Table, str]]
 """A search in the index: what was found, and a note where it ended early."""
 _NOTHING = pa.table({name: pa.array([], pa.int64()) for name in ("code", "number", "run")})
+
+
+_NO_SAMPLE: tuple[Any, ...] = (0, 0, "", "", "", (), 0, {}, None)
+"""What is shown of a sample that is in no set."""
+
+
+def _stamp(run: RunIndexState) -> tuple[Any, ...]:
+    """Return what changes whenever the scores of a run do."""
+    return (run.key, run.run, run.results, run.scored, run.basis)
 
 
 def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
@@ -554,7 +521,7 @@ def _samples_of(
             f"SELECT code, any_value(sample_id) FROM record_rows WHERE run IN ({runs}) AND code IN ({', '.join(map(str, rest))}) "
             "GROUP BY code"
         ).fetchall()
-        samples.update((code, (0, 0, sample_id, "", "", (), 0, {}, None)) for code, sample_id in found)
+        samples.update((code, (*_NO_SAMPLE[:2], sample_id, *_NO_SAMPLE[3:])) for code, sample_id in found)
     return samples
 
 
@@ -601,6 +568,41 @@ def _cell(row: Mapping[str, Any], at: int, own: Mapping[int, tuple[Any, ...]]) -
         read_by_model=bool(flags & READ_BY_MODEL),
         error=error or "",
     )
+
+
+def _rows(snapshot: Snapshot, table: SampleTable, rows: Sequence[tuple[Any, ...]], start: int) -> tuple[SampleRow, ...]:
+    """Return the rows of a page with their texts."""
+    if not rows:
+        return ()
+    listed = [dict(zip(table.rows.column_names, row, strict=False)) for row in rows]
+    samples = _samples_of(snapshot.database, table, [row["code"] for row in listed])
+    cells = [
+        _cells_of(snapshot.database, run, columns, [row[f"n{at}"] for row in listed])
+        for at, (run, columns) in enumerate(zip(table.runs, table.columns, strict=True))
+    ]
+    wide = {name for each in table.sets for name in each.wide}
+    made = []
+    for number, row in enumerate(listed, start):
+        set_no, place, sample_id, question, kind, images, image_count, meta, target = samples.get(
+            row["code"], _NO_SAMPLE
+        )
+        answers = [row[f"a{at}"] for at in range(len(table.runs))]
+        made.append(
+            SampleRow(
+                number,
+                sample_id,
+                row["repeat"],
+                shorten(" ".join(question[: 4 * EXCERPT].split()), EXCERPT),
+                tuple(ImageRef(digest, f"{set_no}:{place}:{at}") for at, digest in enumerate(images)),
+                image_count,
+                {name: value for name, value in meta.items() if name not in wide},
+                tuple(_cell(row, at, own) for at, own in enumerate(cells)),
+                margin=_margin(answers),
+                kind=kind,
+                target=target,
+            )
+        )
+    return tuple(made)
 
 
 def _margin(answers: Sequence[int]) -> float | None:

@@ -43,6 +43,10 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
         for name, form, content in task["given"]:
             source = "SELECT unnest(from_json(?, ?), max_depth := 2)"
             connection.execute(f"CREATE TEMP TABLE {name} AS {source}", [content, form])
+        ((catalog,),) = connection.execute("SELECT current_database()").fetchall()
+        for name in ("results", "scores"):  # a run that was deleted stays in the index until the next indexing
+            shown = f'SELECT * FROM "{catalog}".{name} WHERE run IN (SELECT run FROM temp.runs)'  # noqa: S608 - names of ours
+            connection.execute(f"CREATE TEMP VIEW {name} AS {shown}")
         timer = threading.Timer(task["seconds"], connection.interrupt)
         timer.daemon = True
         timer.start()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from snellen.errors import UsageError
 from snellen.runs.arrow import METRICS, metric_rows
 from snellen.runs.query import ISOLATED, OF_METRICS, RUNS, require_single_select, unanswerable
-from snellen.viewer.index.database import ARROW_TYPES, SCHEMA, IndexDatabase
+from snellen.viewer.index.database import ARROW_TYPES, SCHEMA, IndexDatabase, fresh_folder
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.sample_page import SqlTable
 
@@ -59,9 +59,9 @@ class SqlSource:
         if not self._lock.acquire(timeout=WAIT_SECONDS):
             raise UsageError("another query is under way", "Wait for its answer, then try again.")
         try:
-            with self._database.unchanged() as is_there:
+            with self._database.unchanged() as is_there, fresh_folder() as spill:
                 place = str(self._database.file) if is_there else ""
-                table = _ask(place, text, max(1, min(limit, MOST_ROWS)), _given(entries))
+                table = _ask(place, spill, text, max(1, min(limit, MOST_ROWS)), _given(entries))
         finally:
             self._lock.release()
         behind = [entry.key for entry in entries if entry.samples in ("waiting", "behind")]
@@ -83,7 +83,7 @@ def _given(entries: Sequence[RunEntry]) -> list[tuple[str, str, str]]:
     return given
 
 
-def _ask(place: str, text: str, limit: int, given: Sequence[tuple[str, str, str]]) -> SqlTable:
+def _ask(place: str, spill: str, text: str, limit: int, given: Sequence[tuple[str, str, str]]) -> SqlTable:
     """Answer a query in a process of its own.
 
     Raises:
@@ -91,7 +91,7 @@ def _ask(place: str, text: str, limit: int, given: Sequence[tuple[str, str, str]
     """
     task = {
         "place": place, "given": given, "schema": SCHEMA, "text": text, "limit": limit, "characters": CELL_CHARACTERS, "seconds": SECONDS,
-        "memory": QUERY_BYTES, "config": {**LIMITS, **ISOLATED},
+        "memory": QUERY_BYTES, "config": {**LIMITS, **ISOLATED, "temp_directory": spill},
     }  # fmt: skip
     try:
         process = subprocess.run(  # noqa: S603 - this Python, a file of this package

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from snellen.errors import SnellenError, UsageError
 from snellen.scoring.scores import Scores
 from snellen.types import Blob, Record
 from snellen.viewer.index.catalogue import RunFiles, make_entries, read_files, stamp
-from snellen.viewer.index.database import IndexDatabase, RunIndexState, SetState, index_folder, read_states
+from snellen.viewer.index.database import IndexDatabase, RunIndexState, SetState, connected, index_folder, read_states
 from snellen.viewer.index.discovery import Discovery, discover
 from snellen.viewer.index.entries import Refresh, RunEntry, Skipped
 from snellen.viewer.index.images import SampleImages
 from snellen.viewer.index.indexer import RunIndexer
 from snellen.viewer.index.journal_tail import read_record
-from snellen.viewer.index.pages import SamplePages
+from snellen.viewer.index.pages import SamplePages, Snapshot
 from snellen.viewer.index.sample_page import SamplePage, SampleQuery, SqlTable
 from snellen.viewer.index.sql import SqlSource
 
@@ -34,7 +35,8 @@ def open_index(root: Path, *, cache: Path | None = None, show_gold: bool = False
         root: the folder; runs lie anywhere below it.
         cache: folder for the index; None: beside the runs, or in the user's cache where they cannot be written.
         show_gold: the gold answers of restricted sets may be in the index, which is then one of its own.
-        trust: the authors of all folders are trusted: their runs may name code to import, and data anywhere.
+        trust: the authors of all folders are trusted: their runs may name code to import, and data anywhere. What they score
+            is in an index of its own.
 
     Raises:
         UsageError: there is no such folder.
@@ -42,7 +44,9 @@ def open_index(root: Path, *, cache: Path | None = None, show_gold: bool = False
     if not root.is_dir():
         problem = "is no folder" if root.exists() else "does not exist"
         raise UsageError(f"{root} {problem}", "Name the folder of your runs: snellen view results/")
-    return ViewIndex(root, IndexDatabase(index_folder(root, cache, gold=show_gold)), show_gold=show_gold, trust=trust)
+    return ViewIndex(
+        root, IndexDatabase(index_folder(root, cache, gold=show_gold, trust=trust)), show_gold=show_gold, trust=trust
+    )
 
 
 class ViewIndex:
@@ -59,16 +63,19 @@ class ViewIndex:
         self.root, self.database, self.show_gold, self.trust = root, database, show_gold, trust
         self._lock, self._refreshing = threading.RLock(), threading.RLock()
         self._indexer = RunIndexer(database, gold=show_gold, trust=trust)
-        self._pages = SamplePages(database)
+        self._pages = SamplePages()
         self._sql = SqlSource(database)
         self._images = SampleImages(trust=trust)
         self._files: dict[str, tuple[tuple[Any, ...], RunFiles]] = {}
         self._states: dict[str, RunIndexState] = {}
-        self._sets: dict[str, SetState] = {}
-        self._read: tuple[int, ...] | None = None
+        self._saved: tuple[tuple[int, ...], dict[str, RunIndexState], dict[str, SetState]] = ((), {}, {})
         self._entries: dict[str, RunEntry] = {}
         self._skipped: tuple[Skipped, ...] = ()
         self._version = ""
+
+    def close(self) -> None:
+        """End the use of the index: queries under way are interrupted, and none begins any more."""
+        self.database.close()
 
     def pending_bytes(self) -> int:
         """Return the bytes of the journals whose records are not, or not all, in the index with their verdicts."""
@@ -140,26 +147,35 @@ class ViewIndex:
         for key in self._files.keys() - discovery.runs.keys():
             del self._files[key]
             self._indexer.close(key)
-        states, sets = self._read_states()
+        states = self._read_states()
         states = {key: state for key, state in states.items() if key in discovery.runs}
         entries = {entry.key: entry for entry in make_entries(files, states)}
         content = repr([(key, self._files[key][0], _content(states[key]) if key in states else ()) for key in entries])
         with self._lock:
-            self._states, self._sets, self._entries = states, sets, entries
+            self._states, self._entries = states, entries
             self._version = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
-    def _read_states(self) -> tuple[dict[str, RunIndexState], dict[str, SetState]]:
+    def _read_states(self) -> Mapping[str, RunIndexState]:
         """Read what the index holds of each run, if another process or this one has changed it."""
-        version = self.database.version
-        if version != self._read:
+        if self.database.version != self._saved[0]:
             try:
-                with self.database.reading() as database:
-                    states = ({}, {}) if database is None else read_states(database)
+                with self._snapshot() as snapshot:
+                    return snapshot.states
             except (SnellenError, OSError, ValueError):  # damaged, or another process has it: what is known stands
-                return self._states, self._sets
-            self._read = version
-            return states
-        return self._states, self._sets
+                pass
+        return self._saved[1]
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[Snapshot]:
+        """Keep the index as it is, and yield it with the states as they are now: another process may have changed it."""
+        with self.database.reading() as database, contextlib.ExitStack() as stack:
+            if database is None:
+                yield Snapshot(stack.enter_context(connected()), {}, {})
+                return
+            saved, version = self._saved, self.database.version
+            if saved[0] != version:
+                saved = self._saved = (version, *read_states(database))
+            yield Snapshot(database, *saved[1:])
 
     def _index(self, stop: Callable[[], bool], each: Callable[[str], None] | None, *, verdicts: bool) -> list[Skipped]:
         """Index what is not, or not all, in the index; own runs first, then the smaller ones first."""
@@ -190,8 +206,7 @@ class ViewIndex:
                 except (OSError, ValueError, OverflowError, MemoryError, duckdb.Error) as error:
                     problems[entry.key] = Skipped(entry.key, f"cannot be indexed: {type(error).__name__}: {error}")
                 if entry.key in problems:
-                    self._indexer.forget()
-                    self._indexer.begin()
+                    self._indexer.forget(entry.key)
         self._indexer.sweep(self._entries)
         self._indexer.end()
         return list(problems.values())
@@ -223,15 +238,15 @@ class ViewIndex:
             UsageError: a run, the pattern, the profile or the sort order of the query is wrong.
         """
         entries = self._selected(query)
-        with self._lock:
-            states, sets, version = self._states, self._sets, self._version
-        return self._pages.page(query, entries, states, sets, version)
+        version = self._version
+        with self._snapshot() as snapshot:
+            return self._pages.page(snapshot, query, entries, version)
 
     def order(self, query: SampleQuery) -> list[tuple[str, int]]:
         """Return id and repeat of every row by the query's profile and sort order, without its filters: for an export."""
-        with self._lock:
-            states, sets = self._states, self._sets
-        return self._pages.order(query, self._selected(query), states, sets)
+        entries = self._selected(query)
+        with self._snapshot() as snapshot:
+            return self._pages.order(snapshot, query, entries)
 
     def _selected(self, query: SampleQuery) -> list[RunEntry]:
         if query.runs:
@@ -259,10 +274,8 @@ class ViewIndex:
             UsageError: there is no such run.
         """
         entry = self.run(key)
-        with self._lock:
-            state = self._states.get(key, RunIndexState())
-            samples = self._sets.get(state.set_name)
-        return self._pages.scores(state, samples, profile or next(iter(entry.metrics), ""), entry.expected)
+        with self._snapshot() as snapshot:
+            return self._pages.scores(snapshot, key, profile or next(iter(entry.metrics), ""), entry.expected)
 
     def sql(self, text: str, limit: int = 1_000) -> SqlTable:
         """Answer one SELECT over the runs, their records, scores and samples (snellen.viewer.index.sql)."""
@@ -274,9 +287,8 @@ class ViewIndex:
         The record is as written: of a restricted set, a page shows an answer view instead.
         """
         entry = self.run(key)
-        with self._lock:
-            state = self._states.get(key)
-        place = None if state is None else self._pages.place(state, sample_id, repeat)
+        with self._snapshot() as snapshot:
+            place = snapshot.place(key, sample_id, repeat)
         record = None if place is None else read_record(entry.path / "results.jsonl", *place)
         return record if record is not None and (record.sample_id, record.repeat) == (sample_id, repeat) else None
 
