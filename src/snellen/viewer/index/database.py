@@ -334,12 +334,18 @@ class IndexDatabase:
             if not is_there:
                 yield None
                 return
-            try:
-                with self._connected(read_only=True) as connection:
-                    yield connection
-            except DAMAGED as error:
-                self._distrust()
-                raise UsageError(f"the index is damaged: {error}", "It is made anew: load the page again.") from error
+            with self.reader() as connection:
+                yield connection
+
+    @contextlib.contextmanager
+    def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Yield a connection that only reads, within `unchanged`."""
+        try:
+            with self._connected(read_only=True) as connection:
+                yield connection
+        except DAMAGED as error:
+            self._distrust()
+            raise UsageError(f"the index is damaged: {error}", "It is made anew: load the page again.") from error
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[bool]:

@@ -10,6 +10,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -88,14 +89,19 @@ class Snapshot:
     """The index as it is while a page is made.
 
     Attributes:
-        database: reads the file.
+        connect: opens the file, which takes longer than a look into a cache.
         states: what it holds of each run.
         sets: what it holds of each set of samples.
     """
 
-    database: duckdb.DuckDBPyConnection
+    connect: Callable[[], duckdb.DuckDBPyConnection]
     states: Mapping[str, RunIndexState]
     sets: Mapping[str, SetState]
+
+    @cached_property
+    def database(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection that reads the file."""
+        return self.connect()
 
     def place(self, key: str, sample_id: str, repeat: int) -> tuple[int, int] | None:
         """Return (start, bytes) in the journal of the record that counts for a sample; None where there is none."""

@@ -168,14 +168,17 @@ class ViewIndex:
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[Snapshot]:
         """Keep the index as it is, and yield it with the states as they are now: another process may have changed it."""
-        with self.database.reading() as database, contextlib.ExitStack() as stack:
-            if database is None:
-                yield Snapshot(stack.enter_context(connected()), {}, {})
+        with self.database.unchanged() as is_there, contextlib.ExitStack() as stack:
+            if not is_there:
+                yield Snapshot(lambda: stack.enter_context(connected()), {}, {})
                 return
             saved, version = self._saved, self.database.version
-            if saved[0] != version:
-                saved = self._saved = (version, *read_states(database))
-            yield Snapshot(database, *saved[1:])
+            if saved[0] == version:
+                yield Snapshot(lambda: stack.enter_context(self.database.reader()), *saved[1:])
+                return
+            database = stack.enter_context(self.database.reader())
+            saved = self._saved = (version, *read_states(database))
+            yield Snapshot(lambda: database, *saved[1:])
 
     def _index(self, stop: Callable[[], bool], each: Callable[[str], None] | None, *, verdicts: bool) -> list[Skipped]:
         """Index what is not, or not all, in the index; own runs first, then the smaller ones first."""
