@@ -8,14 +8,16 @@ import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
 from run_folders import append, record, right_reply, samples_of, write_meta, write_run
 
 from snellen.runs.evaluate import evaluate
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index
-from snellen.viewer.index.database import connected
+from snellen.viewer.index.database import connected, spill_folder
 from snellen.viewer.index.indexer import RunIndexer
 
 RIGHT = {sample.id: right_reply(sample) for sample in samples_of("chart/digits", 8)}
@@ -229,3 +231,20 @@ def test_sql_shows_no_run_that_was_deleted(three: Path) -> None:
     index.refresh(samples=False)  # as a viewer whose index another process writes
     for name in ("runs", "results", "scores"):
         assert index.sql(f"SELECT DISTINCT run FROM {name} ORDER BY run").rows == (("a",), ("c",)), name
+
+
+def test_threads_that_open_the_index_at_once_have_one_folder_for_its_overflow(tmp_path: Path) -> None:
+    place = str(tmp_path / "index.duckdb")
+    duckdb.connect(place).close()
+    begin = threading.Barrier(4, timeout=60)
+
+    def overflow(_: int) -> str:
+        begin.wait()
+        with connected(place, read_only=True) as connection:
+            begin.wait()  # all are open at once
+            return str(connection.execute("select current_setting('temp_directory')").fetchall()[0][0])
+
+    for _ in range(5):
+        spill_folder.cache_clear()
+        with ThreadPoolExecutor(4) as pool:
+            assert len(set(pool.map(overflow, range(4)))) == 1

@@ -46,11 +46,13 @@ class IndexFollower:
     def touch(self) -> None:
         """Start a refresh, unless one is under way or has just ended."""
         with self._lock:
-            busy = self._thread is not None and self._thread.is_alive()
-            if self._closed or busy or time.monotonic() - self._ended < PAUSE_S:
+            if self._closed or self._is_refreshing() or time.monotonic() - self._ended < PAUSE_S:
                 return
             self._thread = threading.Thread(target=self._refresh, name="snellen view index", daemon=True)
             self._thread.start()
+
+    def _is_refreshing(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def wait(self, seconds: float) -> None:
         """Wait until the refresh that is under way has ended, at most so long."""
@@ -71,9 +73,10 @@ class IndexFollower:
         with self._lock:
             self._closed = True
         end = time.monotonic() + END_S
-        while (thread := self._thread) is not None and thread.is_alive() and time.monotonic() < end:
-            self._index.close()  # again and again: an interruption ends one query
-            thread.join(INTERRUPT_S)
+        self._index.close()
+        while (self._is_refreshing() or self._index.database.in_use) and time.monotonic() < end:
+            self._index.close()  # again and again: an interruption ends one query, of the refresh or of a page
+            time.sleep(INTERRUPT_S)
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             process.stdin.close()  # it ends by that

@@ -5,6 +5,7 @@ It only reads the runs. It ends with the viewer, whose end closes the pipe betwe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import msgspec
 from msgspec import Struct
+
+from snellen.errors import SnellenError
 
 if TYPE_CHECKING:
     from snellen.viewer.index.view_index import ViewIndex
@@ -64,7 +68,8 @@ def main() -> None:
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=IndexTask)
 
     def wait_for_end() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 4096):  # not the buffered reader: Python's end would abort while it waits
+            pass
         index.database.busy.acquire(timeout=END_SECONDS)
         spill_folder(str(index.database.file)).cleanup()
         os._exit(0)
@@ -73,7 +78,8 @@ def main() -> None:
     threading.Thread(target=wait_for_end, daemon=True).start()
     while True:
         begin = time.monotonic()
-        index.refresh()
+        with contextlib.suppress(SnellenError, OSError, duckdb.Error):  # it may pass: a full disk, another writer
+            index.refresh()
         time.sleep(max(task.every_s, REST * (time.monotonic() - begin)))
 
 

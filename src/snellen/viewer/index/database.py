@@ -249,11 +249,18 @@ def _is_usable(folder: Path) -> bool:
     return own and folder.is_dir() and os.access(folder, os.W_OK)
 
 
+_ONE_SPILL = threading.Lock()
+
+
 @contextlib.contextmanager
 def connected(place: str = ":memory:", *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection whose overflow lies in a fresh folder: in one that is there already, DuckDB would follow links."""
     with contextlib.ExitStack() as stack:
-        spill = stack.enter_context(fresh_folder()) if place == ":memory:" else spill_folder(place).name
+        if place == ":memory:":
+            spill = stack.enter_context(fresh_folder())
+        else:
+            with _ONE_SPILL:  # a cache lets two threads make two folders, and DuckDB then refuses the second of them
+                spill = spill_folder(place).name
         config = {**LIMITS, "temp_directory": spill}
         yield stack.enter_context(duckdb.connect(place, read_only=read_only, config=config))
 
@@ -282,6 +289,11 @@ class IndexDatabase:
         self.busy = threading.Lock()
         """Held while the file is being changed: whoever ends the process then makes the index begin anew."""
         self._change: tuple[duckdb.DuckDBPyConnection, contextlib.ExitStack, float] | None = None
+
+    @property
+    def in_use(self) -> bool:
+        """Return True while a connection to the file is open."""
+        return bool(self._live)
 
     def close(self) -> None:
         """Let nobody use the file any more, and interrupt who does: a thread must not be inside DuckDB when Python ends."""
