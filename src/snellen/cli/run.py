@@ -286,6 +286,7 @@ def _perform_all(
     checks: CheckReport | None,
 ) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
+    from snellen.benchmarks.registry import is_path
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.perform import perform
@@ -314,7 +315,10 @@ def _perform_all(
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
             if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):
                 raise
-            failure = FailedModel(folder, benchmark.name, spec.model, cause)
+            name = (
+                benchmark.name if is_path(spec.benchmark) else spec.benchmark
+            )  # a run's table is not named by its folder
+            failure = FailedModel(folder, name, spec.model, cause)
             last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
             if last and output.as_json:
                 raise typer.Exit(tell_failure(outcome, failure)) from error
