@@ -315,9 +315,8 @@ def _perform_all(
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
             if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):
                 raise
-            name = (
-                benchmark.name if is_path(spec.benchmark) else spec.benchmark
-            )  # a run's table is not named by its folder
+            # As a finished run names a table: not by its folder.
+            name = benchmark.name if is_path(spec.benchmark) else spec.benchmark
             failure = FailedModel(folder, name, spec.model, cause)
             last = len(specs) == 1 or isinstance(cause, InterruptedRunError)
             if last and output.as_json:
