@@ -62,7 +62,8 @@ def test_status_names_damage_and_a_folder_without_a_run_is_refused(snellen, run,
         file.write('{"sample_id": "torn')
     state = snellen("reviews", "status", run)
     assert state.status == 0 and "1 torn line" in state.err
-    missing = snellen("reviews", "status", "results")
+    (tmp_path / "results/empty").mkdir()
+    missing = snellen("reviews", "status", "results/empty")
     assert missing.status == 5 and "Traceback" not in missing.err
 
 

@@ -80,11 +80,22 @@ def test_the_query_of_the_readme_has_neither_a_killed_nor_a_limited_run_before_a
     assert [row[0] for row in rows][2:] == ["killed", "limited"]
 
 
-@pytest.mark.parametrize("command", ["score", "compare", "failures"])
+@pytest.mark.parametrize("command", ["score", "judge", "rerun"])
 def test_a_folder_of_runs_in_place_of_a_run_is_answered_with_the_runs_in_it(runs, command):
-    said = runs(command, "results")
+    said = runs(command, "results", *(("--model", "embedded") if command == "judge" else ()))
     assert said.status in (2, 5)
     assert "It holds 3 runs: results/grey, results/killed, results/whole" in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize("words", [("compare", "--force"), ("failures",), ("reviews", "status")])
+def test_commands_for_several_runs_take_a_folder_of_runs_and_name_what_lies_beside_them(runs, words):
+    said = runs(*words, *sorted(Path("results").iterdir()), "README.txt")
+    assert said.status == 5 and "README.txt" in said.err, "a path that does not exist is no leftover"
+    Path("README.txt").write_text("mine")
+    mixed = runs(*words, *sorted(Path("results").iterdir()), "README.txt")
+    assert mixed.status == 0 and "README.txt holds no run and is left out" in mixed.err
+    alone = runs(*words, "results")
+    assert (alone.status, alone.out) == (0, mixed.out)
 
 
 def test_a_folder_of_runs_is_reported_on_one_page_with_all_of_them(runs, tmp_path):

@@ -10,7 +10,7 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckOptions, CheckReport, DropOptions
-from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.console import new_table, note, remark, show, show_json
 from snellen.cli.option_parsing import expand_options
 from snellen.errors import DataError, UsageError
 from snellen.runs.threshold_check import drop_cases, threshold_cases
@@ -71,11 +71,13 @@ def compare(
     from snellen.runs.compare import compare_with_first
     from snellen.runs.compared_runs import ComparedRun, open_runs
     from snellen.runs.drop_check import check_drops
+    from snellen.runs.run_paths import find_runs
 
     _require_options(drop, checks, force=force, metric=metric)
     report = CheckReport(checks)
     with report.errors(f"compare {' '.join(map(str, runs))}"):
-        opened, name = open_runs(runs, profile, data=moved.data, images=moved.images, trust=moved.trust)
+        folders = find_runs(runs, say=remark)
+        opened, name = open_runs(folders, profile, data=moved.data, images=moved.images, trust=moved.trust)
         sides = [ComparedRun(run) for run in opened]
         pairings = compare_with_first(sides, name, by=by, metric=metric, flips=flips, force=force)
         ranking = _ranking(sides, name, force=force) if as_json or len(sides) > 2 else None

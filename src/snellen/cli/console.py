@@ -266,6 +266,11 @@ def note(text: str) -> None:
     print(without_controls(text, returns=True), file=sys.stderr, flush=True)
 
 
+def remark(text: str) -> None:
+    """Print a note for the user to stderr."""
+    note(f"note: {text}")
+
+
 def require_utf8_mode() -> None:
     """Restart in Python's UTF-8 mode if the locale is ASCII only, as with LC_ALL=C and PYTHONUTF8=0.
 

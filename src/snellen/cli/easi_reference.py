@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.console import new_table, note, remark, show, show_json
 from snellen.scoring.metric_text import span
 from snellen.text import comma_list
 
@@ -42,7 +42,7 @@ def show_comparison(
     from snellen.easi.reference import compare_with_easi
 
     names = comma_list(faults)
-    comparisons = compare_with_easi(results, model=model, fault_names=names, trust=trust)
+    comparisons = compare_with_easi(results, model=model, fault_names=names, trust=trust, say=remark)
     board = read_leaderboard(leaderboard)
     if as_json:
         rule = {"strong": STRONG, "acceptable": ACCEPTABLE}

@@ -91,7 +91,7 @@ def failures(
     Count the labels by run, report the agreement of rules, judge and annotators, and list the answers to review. The
     labels are written to failures.jsonl of each run, which `snellen report` shows.
     """
-    from snellen.cli.console import note
+    from snellen.cli.console import note, remark
     from snellen.cli.preview import require_run_folder, require_writable
     from snellen.engine.progress import display
     from snellen.reports.failures.labels import count_labels
@@ -100,6 +100,7 @@ def failures(
     from snellen.runs.answer_view import run_names
     from snellen.runs.failures import judge as judge_labels
     from snellen.runs.run import load_run
+    from snellen.runs.run_paths import find_runs
 
     judge = judging.judge
     rubric = "" if judging.rubric is None else str(judging.rubric)
@@ -113,7 +114,7 @@ def failures(
         require_variable(endpoint.key_env)
     if site.pages is not None:
         require_writable(site.pages, "--pages")
-    loaded = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in runs]
+    loaded = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in find_runs(runs, say=remark)]
     names = run_names([run.path for run in loaded])
     reviews = labelling.read_reviews(review or [], names)
     remarks = {}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import note, show, show_json
+from snellen.cli.console import note, remark, show, show_json
 from snellen.errors import UsageError
 from snellen.text import one_line, shorten, spreadsheet_cell
 
@@ -38,11 +38,13 @@ def query(
     ] = False,
 ) -> None:
     """Query runs in SQL (DuckDB). Does not call any model and writes no file; docs/query.md lists the columns."""
+    from snellen.engine.run_folder import runs_in
     from snellen.runs.query import query as query_runs
+    from snellen.runs.run_paths import find_runs
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other", "Omit one of them.")
-    folders = runs or [path.parent for path in sorted(RESULTS.glob("**/run_meta.json"))]
+    folders = find_runs(runs, verdicts=True, say=remark) if runs else runs_in(RESULTS)
     if not folders:
         raise UsageError(f"there are no runs under {RESULTS}/", "Name the run folders after the query.")
     with query_runs(sql, folders, trust=trust, skip_unreadable=not runs) as result:
@@ -53,7 +55,7 @@ def query(
         else:
             _table(result.columns, result.rows)
         for line in result.notes:
-            note(f"note: {line}")
+            remark(line)
 
 
 def _csv(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:

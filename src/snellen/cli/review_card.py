@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.console import new_table, note, remark, show, show_json
 from snellen.cli.option_parsing import expand_options
 from snellen.scoring.metric_text import legend, mark, span
 from snellen.text import one_line
@@ -60,10 +60,12 @@ def card(
     from snellen.reports.judge_card import write_judge_cards
     from snellen.runs.reviews.judge_card import judge_cards
     from snellen.runs.run import load_run
+    from snellen.runs.run_paths import find_runs
 
     if out is not None:
         require_output_file(out, "--out", (".html",))
-    opened = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in runs]
+    folders = find_runs(runs, say=remark)
+    opened = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in folders]
     cards = judge_cards(opened, of=of, by=by, design=None if design is None else design.value)
     if out is not None:
         write_judge_cards(cards, out)

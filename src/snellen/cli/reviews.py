@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.console import new_table, note, remark, show, show_json
 from snellen.cli.option_parsing import Commands, expand_options
 from snellen.cli.review_card import card
 from snellen.errors import StorageError, UsageError
@@ -54,10 +54,12 @@ def status(
     """
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.reviews.status import review_status
+    from snellen.runs.run_paths import find_runs
 
-    for path in runs:
+    folders = find_runs(runs, say=remark)
+    for path in folders:
         RunFolder(path).meta()  # a folder without a run is refused
-    states = [review_status(path) for path in runs]
+    states = [review_status(path) for path in folders]
     if as_json:
         show_json({"runs": [_status_json(state) for state in states]})
         return

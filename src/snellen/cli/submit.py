@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.console import new_table, note, remark, show, show_json
 from snellen.cli.option_parsing import Commands, expand_options
 from snellen.errors import PreflightError
 from snellen.scoring.metric_text import mark, span
@@ -121,7 +121,7 @@ def easi(
 
     address = submit.check_endpoint(endpoint or submit.ENDPOINT)
     metadata = submit.metadata(
-        details.named(), details.submission_configs, defaults=submit.metadata_defaults(results, trust=trust)
+        details.named(), details.submission_configs, defaults=submit.metadata_defaults(results, trust=trust, say=remark)
     )
     try:
         token = submit.hub_token()

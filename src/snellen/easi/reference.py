@@ -7,7 +7,7 @@ questions says so, a mean says what it is over, and another model's row has a di
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from snellen.benchmarks.spatial.reference.verification import (
 )
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.leaderboard import LeaderboardEntry
-from snellen.easi.result import BenchmarkResult, locate_results, model_names
+from snellen.easi.result import AnswerSource, BenchmarkResult, by_benchmark, find_sources
 from snellen.easi.score import score_result
 from snellen.errors import UsageError
 from snellen.runs.caveats import conditions
@@ -148,7 +148,12 @@ class ReferenceComparison(Struct, frozen=True):
 
 
 def compare_with_easi(
-    results: Sequence[str | Path], *, model: str | None = None, fault_names: Sequence[str] = (), trust: bool = False
+    results: Sequence[str | Path],
+    *,
+    model: str | None = None,
+    fault_names: Sequence[str] = (),
+    trust: bool = False,
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[ReferenceComparison]:
     """Compare results of one or several models with the scores that EASI published.
 
@@ -157,6 +162,7 @@ def compare_with_easi(
         model: which of the tables' models answered, where its name does not say so.
         fault_names: of `snellen.benchmarks.spatial.reference.known_bugs.OF_FIGURES`: what EASI would have printed with them.
         trust: as for `load_run`.
+        say: is told what of the results is left out.
 
     Raises:
         UsageError: no spatial benchmark there, two results for one, no such fault or model.
@@ -164,14 +170,11 @@ def compare_with_easi(
     """
     known_bugs.check(fault_names)
     _known(model)
-    by_model: dict[str, list[str | Path]] = {}
-    for path in results:
-        (name,) = model_names(locate_results([path], trust=trust)) or [UNKNOWN_MODEL]
-        by_model.setdefault(name, []).append(path)
-    return [
-        _compare(name, locate_results(paths, trust=trust), model or name, fault_names)
-        for name, paths in by_model.items()
-    ]
+    by_model: dict[str, list[AnswerSource]] = {}
+    for source in find_sources(results, trust=trust, say=say):
+        name = UNKNOWN_MODEL if source.run is None else source.run.meta.spec.model
+        by_model.setdefault(name, []).append(source)
+    return [_compare(name, by_benchmark(sources), model or name, fault_names) for name, sources in by_model.items()]
 
 
 def _known(model: str | None) -> None:

@@ -7,7 +7,7 @@ EASI's published scores use the same type.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from snellen.benchmarks.spatial.interop.results import benchmark_files
 from snellen.benchmarks.spatial.reference.published import Figures
 from snellen.benchmarks.spatial.tasks import TASKS, Task
 from snellen.easi.names import PARTS
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import runs_in
 from snellen.errors import UsageError
 from snellen.formats.base import Problems
 from snellen.formats.readers import JSON_LINES
 from snellen.runs.run import Run, load_run
+from snellen.runs.run_paths import left_out
 from snellen.types import Metric
 
 _NAMES = f"These are: {', '.join(TASKS)}."
@@ -121,31 +122,18 @@ def sub_keys(task: Task) -> tuple[str, ...]:
     return (*task.keys, "overall", *(f"circ_eval_{key}" for key in task.keys), "circ_eval_overall")
 
 
-def locate_results(paths: Sequence[str | Path], *, trust: bool = False) -> dict[str, BenchmarkResult]:
+def locate_results(
+    paths: Sequence[str | Path], *, trust: bool = False, say: Callable[[str], None] = lambda line: None
+) -> dict[str, BenchmarkResult]:
     """Locate the answers of one model, by task name in EASI's order; nothing is scored. `trust` as for `load_run`.
+
+    Several paths may hold more than spatial results, as `eval_results/*` does: `say` is told what is left out.
 
     Raises:
         UsageError: a path without a spatial benchmark, two results for one benchmark, or results of two models.
         RunError, DataError: a result cannot be read.
     """
-    located: dict[str, list[AnswerSource]] = {name: [] for name in TASKS}
-    for path in paths:
-        sources = list(_sources_in(Path(path), trust=trust))
-        if not sources:
-            raise UsageError(
-                f"{path} has no run of a spatial benchmark and no results of lmms-eval or VLMEvalKit",
-                f"Expected runs of {', '.join(TASKS)}, files *_samples_<task>.jsonl, or <model>_<data>.xlsx.",
-            )
-        for source in sources:
-            located[source.task.name].append(source)
-    for name, sources in located.items():
-        halves = [source.half for source in sources]
-        if len(sources) > 1 and sorted(halves) != list(PARTS):
-            raise UsageError(
-                f"there are {len(sources)} results of {name}: {', '.join(source.name for source in sources)}",
-                "Name the folders one by one, with one result for each benchmark.",
-            )
-    results = {name: BenchmarkResult(TASKS[name], tuple(sources)) for name, sources in located.items() if sources}
+    results = by_benchmark(find_sources(paths, trust=trust, say=say))
     models = model_names(results)
     if len(models) > 1:
         raise UsageError(
@@ -153,6 +141,21 @@ def locate_results(paths: Sequence[str | Path], *, trust: bool = False) -> dict[
             "A submission is about one model: name its runs.",
         )
     return results
+
+
+def by_benchmark(sources: Iterable[AnswerSource]) -> dict[str, BenchmarkResult]:
+    """Return the results of answers by task name, in EASI's order. Raises UsageError for two results of one benchmark."""
+    located: dict[str, list[AnswerSource]] = {name: [] for name in TASKS}
+    for source in sources:
+        located[source.task.name].append(source)
+    for name, found in located.items():
+        halves = [source.half for source in found]
+        if len(found) > 1 and sorted(halves) != list(PARTS):
+            raise UsageError(
+                f"there are {len(found)} results of {name}: {', '.join(source.name for source in found)}",
+                "Name the folders one by one, with one result for each benchmark.",
+            )
+    return {name: BenchmarkResult(TASKS[name], tuple(found)) for name, found in located.items() if found}
 
 
 def model_names(results: Mapping[str, BenchmarkResult]) -> list[str]:
@@ -166,23 +169,53 @@ def payload_backend(results: Mapping[str, BenchmarkResult]) -> str:
     return {"lmms": "lmmseval", "kit": "vlmevalkit"}.get(forms.pop(), "others") if len(forms) == 1 else "others"
 
 
-def _sources_in(path: Path, *, trust: bool) -> Iterator[AnswerSource]:
-    """Yield the answers at a path: a run, the runs in a folder, or results of another harness."""
-    if not path.exists():
-        raise UsageError(f"{path} does not exist", "Give run folders, or result folders of lmms-eval or VLMEvalKit.")
-    if RunFolder(path).exists():
-        source = _of_run(load_run(path, trust=trust))
-        if source is None:
-            benchmark = RunFolder(path).meta().spec.benchmark
-            raise UsageError(f"{path} is a run of {benchmark}, which is not an EASI benchmark", _NAMES)
-        yield source
-        return
-    runs = [folder for folder in sorted(path.iterdir()) if RunFolder(folder).exists()] if path.is_dir() else []
-    for folder in runs:
-        if (source := _of_run(load_run(folder, trust=trust))) is not None:
-            yield source
-    if not runs:
-        yield from _of_harness_files(path)
+def find_sources(
+    paths: Sequence[str | Path], *, trust: bool = False, say: Callable[[str], None] = lambda line: None
+) -> list[AnswerSource]:
+    """Find the answers at paths: runs, folders of runs, and results of other harnesses; `trust` as for `load_run`.
+
+    A judge's run about one of the runs is not named: its verdicts are read with that run.
+
+    Raises:
+        UsageError: a path does not exist, or none has answers to a spatial benchmark.
+        RunError, DataError: a result cannot be read.
+    """
+    sources: list[AnswerSource] = []
+    others: list[Run] = []
+    without: list[Path] = []
+    for path in map(Path, paths):
+        if not path.exists():
+            raise UsageError(
+                f"{path} does not exist", "Give run folders, or result folders of lmms-eval or VLMEvalKit."
+            )
+        runs = [load_run(folder, trust=trust) for folder in runs_in(path)]
+        found = [source for run in runs if (source := _of_run(run))] if runs else list(_of_harness_files(path))
+        others += [run for run in runs if _of_run(run) is None]
+        if not runs and not found:
+            without.append(path)
+        sources += found
+    if not sources:
+        raise _nothing(paths, others)
+    judged = {source.run.path.resolve() for source in sources if source.run is not None}
+    left_out(say, without, "has no results of a spatial benchmark")
+    for run in others:
+        about = run.meta.spec.data.path
+        if not (run.meta.judges and about is not None and about.resolve() in judged):
+            say(f"{run.path} is a run of {run.meta.spec.benchmark}, which is not an EASI benchmark, and is left out")
+    return sources
+
+
+def _nothing(paths: Sequence[str | Path], others: Sequence[Run]) -> UsageError:
+    """Return the error where no path has answers to a spatial benchmark."""
+    if others:
+        first = others[0]
+        return UsageError(
+            f"{first.path} is a run of {first.meta.spec.benchmark}, which is not an EASI benchmark", _NAMES
+        )
+    return UsageError(
+        f"{', '.join(map(str, paths[:3]))}: no run of a spatial benchmark and no results of lmms-eval or VLMEvalKit",
+        f"Expected runs of {', '.join(TASKS)}, files *_samples_<task>.jsonl, or <model>_<data>.xlsx.",
+    )
 
 
 def _of_run(run: Run) -> AnswerSource | None:

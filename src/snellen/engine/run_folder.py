@@ -400,11 +400,8 @@ RUNS_NAMED = 3
 
 
 def runs_in(path: Path) -> list[Path]:
-    """Return the run folders directly within a folder, sorted; empty if it cannot be read."""
-    try:
-        return sorted(child for child in path.iterdir() if (child / "run_meta.json").is_file())
-    except OSError:
-        return []
+    """Return the run folders within a folder at any depth, sorted; itself, if it is one. Links are not followed."""
+    return sorted(found.parent for found in path.glob("**/run_meta.json"))
 
 
 def derived_folder(run: Path, benchmark: str) -> Path:
@@ -437,7 +434,7 @@ def runs_hint(path: Path) -> str:
     if not runs:
         return "`snellen list --runs` lists the runs here."
     names = ", ".join(str(run) for run in runs[:RUNS_NAMED]) + (" …" if len(runs) > RUNS_NAMED else "")
-    return f"It holds {len(runs):,} run{'s' * (len(runs) > 1)}: {names}. Name them; {path}/* is all of them."
+    return f"It holds {len(runs):,} run{'s' * (len(runs) > 1)}: {names}. Name one of them."
 
 
 class _Lock:

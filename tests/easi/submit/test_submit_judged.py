@@ -14,6 +14,7 @@ from easi.easi_stubs import GradingServer
 from snellen import Run, evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.judge import ask
+from snellen.easi.reference import compare_with_easi
 from snellen.easi.submit import Prepared, prepare
 from snellen.easi.submit.payload import metadata
 from snellen.engine.progress import Silent
@@ -79,6 +80,27 @@ def test_a_folder_of_runs_may_hold_the_judges_runs_too(tmp_path: Path, monkeypat
     judged(evaluate("embspatial", Prose(), data=data, out=tmp_path / "runs" / "embspatial"), monkeypatch)
     prepared = prepare([tmp_path / "runs"], DETAILS, out=tmp_path / "out")
     assert prepared.payload["scores"]["embspatial"] == 100.0
+
+
+def test_all_that_an_evaluation_leaves_may_be_named_and_the_rest_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+    model = tmp_path / "eval_results" / "prose"
+    data = drawn.draw("embspatial", tmp_path / "data")
+    judged(evaluate("embspatial", Prose(), data=data, out=model / "embspatial"), monkeypatch)
+    (tmp_path / "my.csv").write_text("question,answer\nHow many?,2\n")
+    evaluate(str(tmp_path / "my.csv"), Prose(), out=model / "mine")
+    for file in (model / "easi_results.json", model.parent / "easi_results.json", model.parent / "easi_results.zip"):
+        file.write_text("{}")
+    for mixture in ([model.parent], sorted(model.parent.iterdir()), sorted(model.iterdir())):
+        said: list[str] = []
+        prepared = prepare(mixture, DETAILS, out=tmp_path / "out")
+        (compared,) = compare_with_easi(mixture, say=said.append)
+        assert prepared.payload["scores"]["embspatial"] == 100.0
+        assert [result.benchmark for result in compared.results] == ["embspatial"]
+        left_out = [path for path in mixture if path.is_file()]
+        assert [line for line in said if "no results" in line] == [
+            f"{path} has no results of a spatial benchmark and is left out" for path in left_out
+        ]
+        assert [line for line in said if "mine" in line] and not [line for line in said if "embspatial_judged" in line]
 
 
 def test_one_half_of_site_judged_and_the_other_not_is_incomplete(tmp_path: Path, monkeypatch: Any) -> None:

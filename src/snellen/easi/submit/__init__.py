@@ -69,13 +69,17 @@ def masked(token: str) -> str:
     return "****" if len(token) <= 8 else f"{token[:4]}****{token[-4:]}"
 
 
-def metadata_defaults(results: Sequence[str | Path], *, trust: bool = False) -> dict[str, str]:
+def metadata_defaults(
+    results: Sequence[str | Path], *, trust: bool = False, say: Callable[[str], None] = lambda line: None
+) -> dict[str, str]:
     """Return metadata that the results imply: the harness, and the model if its name is org/model.
+
+    `say` is told what of the results is left out.
 
     Raises:
         SnellenError: as `locate_results`.
     """
-    located = locate_results(results, trust=trust)
+    located = locate_results(results, trust=trust, say=say)
     names = [name.partition(":")[2] for name in model_names(located)]
     named = {"modelName": names[0]} if len(names) == 1 and is_model_name(names[0]) else {}
     return {"backend": payload_backend(located), **named}

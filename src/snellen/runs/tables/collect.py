@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from snellen.engine.run_folder import RunFolder, runs_in
-from snellen.errors import RunError, SnellenError, UsageError
+from snellen.engine.run_folder import RunFolder
+from snellen.errors import SnellenError, UsageError
 from snellen.runs.answer_view import run_names
 from snellen.runs.caveats import caveats
 from snellen.runs.compare import questions_of
 from snellen.runs.run import Run, load_run
+from snellen.runs.run_paths import find_runs
 from snellen.runs.status import present_state
 from snellen.runs.tables.best import ColumnRun, ScoreCache, best_run
 from snellen.scoring.metric_text import percent
@@ -113,26 +114,11 @@ def open_runs(runs: Sequence[str | Path | Run], *, trust: bool = False) -> tuple
     Raises:
         RunError: a path does not exist, or none of them holds a run.
     """
-    opened: list[Run] = []
-    notes = []
-    for run in runs:
-        if isinstance(run, Run):
-            opened.append(run)
-            continue
-        path = Path(run)
-        inside = [] if RunFolder(path).exists() else runs_in(path)
-        if inside:
-            opened += [load_run(folder, trust=trust) for folder in inside]
-        elif len(runs) > 1 and path.exists() and not RunFolder(path).exists():
-            notes.append(f"{path} holds no run and is left out")
-        else:
-            opened.append(load_run(path, trust=trust))
-    if not opened:
-        raise RunError(
-            f"none of {len(runs):,} paths holds a run, such as {runs[0]}",
-            "Pass folders that `snellen run --out FOLDER` wrote.",
-        )
-    return opened, notes
+    notes: list[str] = []
+    given = {run.path: run for run in runs if isinstance(run, Run)}
+    paths = [run.path if isinstance(run, Run) else run for run in runs]
+    folders = find_runs(paths, verdicts=True, say=notes.append)
+    return [given.get(folder) or load_run(folder, trust=trust) for folder in folders], notes
 
 
 def _entries(opened: Sequence[Run], profile: str | None) -> tuple[list[_OpenRun], list[str]]:
