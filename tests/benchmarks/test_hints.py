@@ -106,6 +106,27 @@ def test_the_classes_of_a_level_are_asked_for_once() -> None:
     assert asked == ["family"]
 
 
+def test_the_users_own_sentence_names_the_same_class_and_is_taken_as_it_is() -> None:
+    for text in ("It seems to be a {wrong}.", "{wrong}? I {0} think so {", "The {attribute} is {wrong}, says my aunt."):
+        data = Data(options={"hint-text": text})
+        if "{0}" in text:
+            with pytest.raises(UsageError, match="hint-text"):
+                hints.wanted(data)
+            continue
+        assert hints.wanted(data)
+        before = question("7", "short", "blue", attribute="bill colour")
+        (after,) = hints.misled(iter([before]), data, lambda level: ("red", "blue"))
+        assert after.meta["hinted"] == "red" and after.meta["hint"] == "wrong"
+        line = text.replace("{wrong}", "red").replace("{attribute}", "bill colour")
+        assert after.prompt.parts[-1] == Text(f"What is the family of this bird?\n{line}")
+
+
+@pytest.mark.parametrize("text", ["", "a crow", "{wrong} {wrong}", "{name} {wrong}", "two\nlines {wrong}", "{wrong!r}"])
+def test_a_sentence_without_its_one_slot_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"one line with \{wrong\} once"):
+        hints.wanted(Data(options={"hint-text": text}))
+
+
 def test_a_hint_of_another_kind_is_refused() -> None:
     assert hints.wanted(Data(options={"hint": "wrong"})) and not hints.wanted(Data())
     with pytest.raises(UsageError, match="hint=right"):

@@ -8,11 +8,13 @@ follows from the run's seed and the sample's id alone (BLAKE2b), so a hint is th
 - a short answer: another class of the level.
 
 No class is named that is part of a right name or holds one (`warbler` beside `yellow warbler`): it might not be wrong.
-Where no wrong class is known, the question stays as it was and its `hint` says `none`.
+Where no wrong class is known, the question stays as it was and its `hint` says `none`. `-o hint-text=TEXT` is a sentence in
+place of Snellen's own, such as the one that the project page of FG-BMK quotes.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -26,20 +28,31 @@ from snellen.errors import UsageError
 from snellen.types import Prompt, Sample, Text
 
 OPTIONS = {
-    "hint": "wrong: below every question a sentence that names a wrong class of the same level; no hint unless given"
+    "hint": "wrong: below every question a sentence that names a wrong class of the same level; no hint unless given",
+    "hint-text": "the sentence, with {wrong} where the class stands, and {attribute} where the attribute does: "
+    "`It seems to be a {wrong}.`; gives a hint by itself (default: Snellen's own sentence)",
 }
+_SLOT = re.compile(r"\{(\w*)\}")
 
 
 def wanted(data: Data) -> bool:
     """Return True if the user asks for hints.
 
     Raises:
-        UsageError: a hint other than `wrong`.
+        UsageError: a hint other than `wrong`, or a sentence that is no line with one `{wrong}`.
     """
-    hint = data.options.get("hint")
+    hint, text = data.options.get("hint"), data.options.get("hint-text")
     if hint not in (None, "wrong"):
         raise UsageError(f"-o hint={hint}: the only kind of hint is wrong.", "Write --hint wrong, or omit it.")
-    return hint == "wrong"
+    if text is None:
+        return hint == "wrong"
+    slots = _SLOT.findall(text)
+    if slots.count("wrong") != 1 or set(slots) - {"wrong", "attribute"} or len(text.splitlines()) != 1:
+        raise UsageError(
+            f"--hint-text {text!r} is not one line with {{wrong}} once, and {{attribute}} at most beside it",
+            'Write for example --hint-text "It seems to be a {wrong}."',
+        )
+    return True
 
 
 def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Sequence[str]]) -> Iterator[Sample]:
@@ -73,7 +86,8 @@ def misled(samples: Iterator[Sample], data: Data, classes: Callable[[str], Seque
         # Names in meta are in lower case; the level knows how they are written.
         name = known.get(about, {}).get(name.casefold(), name)
         meta = {**sample.meta, "hint": "wrong", "hinted": name}
-        yield structs.replace(sample, prompt=_with(sample.prompt, sentence(sample, name)), meta=meta)
+        text = sentence(sample, name, data.options.get("hint-text"))
+        yield structs.replace(sample, prompt=_with(sample.prompt, text), meta=meta)
 
 
 def wrong_class(sample: Sample, classes: Sequence[str], seed: int) -> str | None:
@@ -98,12 +112,11 @@ def wrong_class(sample: Sample, classes: Sequence[str], seed: int) -> str | None
     return None
 
 
-def sentence(sample: Sample, name: str) -> str:
-    """Return the hint itself."""
-    attribute = sample.meta.get("attribute")
-    if attribute:
-        return _sentences()["attribute"].format(attribute=attribute, name=name)
-    return _sentences()["class"].format(name=name)
+def sentence(sample: Sample, name: str, text: str | None = None) -> str:
+    """Return the hint itself; `text` is the user's sentence with its slots, None is Snellen's."""
+    attribute = str(sample.meta.get("attribute") or "")
+    text = text or _sentences()["attribute" if attribute else "class"]
+    return _SLOT.sub(lambda slot: name if slot[1] == "wrong" else attribute, text)
 
 
 def _right(sample: Sample) -> list[str]:
