@@ -46,6 +46,28 @@ def test_one_object_and_nothing_else_is_a_verdict(reply, found):
     assert read_verdict(reply, LABELS).answer == found
 
 
+@given(
+    st.sampled_from(["A", "B", "C"]),
+    st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])),
+    st.sampled_from(["\t", "\\t", " \t "]),
+)
+def test_the_line_of_vlmevalkits_judge_is_a_verdict_and_a_sentence_is_none(grade, extracted, tab):
+    schema = built_in("easi").verdict
+    read = read_verdict(f"{grade}{tab.strip(' ')}{extracted}\n", schema)
+    assert (read.answer, read.value) == (grade, float(grade == "A"))
+    assert read.reason == ("" if extracted.strip() == "N/A" else extracted.strip())
+    for reply in (f"{grade} {extracted}x", f"{grade}\t{extracted}x\nB\tx", f"Z\t{extracted}", f"My grade: {grade}"):
+        with pytest.raises(ValueError, match="JSON"):
+            read_verdict(reply, schema)
+    with pytest.raises(ValueError, match="JSON"):
+        read_verdict(f"{grade}\t{extracted}x", replace(schema, line=False))
+
+
+def test_how_a_verdict_is_read_is_no_part_of_what_the_judge_was_asked():
+    """A run judged before the line was read is resumed and keeps its digest."""
+    assert built_in("easi").digest == "1329b1c393b561b0"
+
+
 @pytest.mark.parametrize(
     "reply",
     [

@@ -38,6 +38,8 @@ _BRACED = re.compile("{([a-z]+)}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n")
 _DIGITS = 15  # a double holds every whole number of so many digits
 _FEW = 5
+_LINE = re.compile(r"(\S+?)(?:(?:\t|\\t)(.*))?")
+_NO_REASON = ("", "N/A")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -52,6 +54,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         marker: literal text before the verdict, a whole number; empty: the verdict is a JSON object.
         reask: whether the judge is asked once more if its verdict cannot be parsed.
         quote: the object is a reader's: it quotes the answer from the reply, and may name an option.
+        line: the verdict may also be one line, a label, a tab and the reason, as VLMEvalKit's judge writes it.
     """
 
     field: str = "verdict"
@@ -61,6 +64,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
     marker: str = ""
     reask: bool = True
     quote: bool = False
+    line: bool = False
 
 
 class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,6 +167,7 @@ def parse_rubric(text: str, name: str) -> Rubric:
         ),
         "a reader must not see the gold answer: {gold}": not schema.quote or "{gold}" not in prompt,
         "behind a marker stands a number, not a quote": not (schema.quote and schema.marker),
+        "a verdict of one line has a label and no marker": not schema.line or bool(schema.labels and not schema.marker),
         "the scores of its labels must lie between 0 and 1": all(0 <= value <= 1 for value in schema.labels.values()),
         "its range must go from low to high": schema.range is None or schema.range[0] < schema.range[1],
         "the verdict and the reason need names of their own": schema.field not in ("", schema.reason),
@@ -202,6 +207,7 @@ def _digest(parts: _Parts) -> str:
     """Return the digest of the file's content; unused members of later versions do not change it."""
     described = msgspec.to_builtins(parts)
     described["verdict"]["labels"] = dict(sorted(described["verdict"]["labels"].items()))
+    del described["verdict"]["line"]  # the judge is asked the same, so what it said before can be read too
     for holder, name, unused in (
         (described, "max_tokens", None),
         (described["verdict"], "marker", ""),
@@ -344,13 +350,16 @@ def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
 
     With a marker: the number after its first hit (`read_marked`). Else the whole reply must be one JSON object that
     holds the verdict. A surrounding code fence and a preceding closed <think> block are ignored, and so are further
-    members.
+    members. With `line` it may be a label, a tab (or `\\t` in two characters) and the reason, on one line and alone.
 
     Raises:
         ValueError: it is anything else; the message tells the judge how to correct it.
     """
     if schema.marker:
         return read_marked(reply, schema)
+    if schema.line and (line := _LINE.fullmatch(_THOUGHT.sub("", reply).strip())) and line[1] in schema.labels:
+        reason = (line[2] or "").strip()
+        return JudgeVerdict(line[1], schema.labels[line[1]], "" if reason in _NO_REASON else reason)
     verdict = verdict_object(reply)
     if schema.field not in verdict:
         raise ValueError(f"the object has no {schema.field!r}")
