@@ -150,7 +150,8 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
     corrupt: Annotated[
         str,
         Setting(
-            "Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1); "
+            "Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1), "
+            "downscale:N (both sides divided by N), square:N (N x N pixels); "
             "separated by commas or repeated, applied in that order.",
             value="OPERATION",
         ),

@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 import pytest
 from clips import clip
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image as pillow
 
 from snellen.cli.options import MediaOptions
@@ -171,6 +173,16 @@ def test_a_picture_is_corrupted_at_its_own_size_and_fitted_afterwards():
     assert (after == np.asarray(before)).all()
 
 
+@given(st.integers(1, 90), st.integers(1, 90), st.sampled_from([1.5, 2, 4, 8, 16]), st.integers(1, 64))
+def test_resolution_is_divided_for_each_picture_and_a_square_has_its_side(width, height, factor, side):
+    data = png(noise(height, width))
+    smaller = seen(data, f"downscale:{factor}")
+    assert smaller.shape[:2] == tuple(max(1, int(length / factor + 0.5)) for length in (height, width))
+    assert seen(data, f"square:{side}").shape[:2] == (side, side)
+    both = seen(data, f"downscale:{factor}", max_long_side=5)
+    assert both.shape[:2] == seen(png(smaller), "", max_long_side=5).shape[:2], "a limit never enlarges what was shrunk"
+
+
 def test_what_an_endpoint_is_sent_is_what_a_local_model_sees():
     data = png(noise())
     settings = MediaSettings(corrupt="jitter:0.5,salt-pepper:5")
@@ -181,11 +193,11 @@ def test_what_an_endpoint_is_sent_is_what_a_local_model_sees():
     assert (np.asarray(pillow.open(BytesIO(sent.data))) == seen(data, settings.corrupt)).all()
 
 
-@pytest.mark.parametrize("given", [{"frames": 4}, {"frames": 8, "fps": 3.0}])
-def test_frames_of_a_video_are_corrupted_once_and_each_in_its_own_way(given):
+@pytest.mark.parametrize("settings_given", [{"frames": 4}, {"frames": 8, "fps": 3.0}])
+def test_frames_of_a_video_are_corrupted_once_and_each_in_its_own_way(settings_given):
     video = Video(BytesBlob("clips/1.mp4", clip(12, rate=3)))
-    plain = MediaSettings(format="png", **given)
-    settings = MediaSettings(format="png", corrupt="salt-pepper:10", **given)
+    plain = MediaSettings(format="png", **settings_given)
+    settings = MediaSettings(format="png", corrupt="salt-pepper:10", **settings_given)
     cache = MediaCache(settings)
     before = [np.asarray(open_image(one, plain)).astype(int) for one in frames(video, plain)]
     shown = cache.frames(video)
@@ -201,7 +213,24 @@ def test_frames_of_a_video_are_corrupted_once_and_each_in_its_own_way(given):
 
 @pytest.mark.parametrize(
     "spec",
-    ["blur", "blur:2", "blur:0", "blur:33", "salt-pepper:0", "salt-pepper:101", "jitter:nan", "grey:1", "haze", ","],
+    [
+        "blur",
+        "blur:2",
+        "blur:0",
+        "blur:33",
+        "salt-pepper:0",
+        "salt-pepper:101",
+        "jitter:nan",
+        "grey:1",
+        "haze",
+        ",",
+        "downscale:1",
+        "downscale:65",
+        "downscale",
+        "square:0",
+        "square:1.5",
+        "square:4097",
+    ],
 )
 def test_what_is_not_a_corruption_is_refused_with_what_there_is(spec):
     with pytest.raises(UsageError) as refused:

@@ -12,6 +12,9 @@ is fitted:
 - `jitter:S`: brightness, contrast (about the mean luminance) and saturation times 1 + S u, each with its own u from -1
   to 1, then hue (the angle in the plane of U and V) turned by S u / 4 of a circle. One linear map, rounded and clipped
   at its end.
+- `downscale:N`: both sides divided by N, rounded half up, at least 1 pixel; bicubic. Source: the appendix of VLM2-Bench divides
+  by 2, 4, 8 and 16; it names no filter.
+- `square:N`: N x N pixels, whatever the aspect ratio; bicubic. Source: InternVL's demo resizes to 448 x 448.
 
 Seed rule: random numbers are the raw 64-bit words of PCG64, seeded by the BLAKE2b of the operation's name and the
 content's digest: SHA-256 of the image's file, or of the video's file followed by the number of the frame. Neither the
@@ -44,7 +47,11 @@ KNOWN = (
     "salt-pepper:P (over 0, up to 100 per cent)",
     "grey",
     "jitter:S (over 0, up to 1)",
+    "downscale:N (over 1, up to 64)",
+    "square:N (whole, 1 to 4096 pixels)",
 )
+_RANGES = {"blur": (1, WIDEST), "salt-pepper": (0, 100), "jitter": (0, 1), "downscale": (1, 64), "square": (1, 4096)}
+_WHOLE = {"blur", "square"}
 LUMA = (0.299, 0.587, 0.114)
 
 
@@ -90,7 +97,7 @@ def frame_seed(digest: bytes, frame: int) -> bytes:
 
 
 def corrupted(image: PillowImage, spec: str, seed: bytes) -> PillowImage:
-    """Apply every operation of the setting to an image; the result is RGB, of the same size.
+    """Apply every operation of the setting to an image; the result is RGB, of the same size but for those that resize.
 
     Args:
         image: RGB or RGBX, upright, at its own size.
@@ -126,8 +133,9 @@ def _operation(text: str) -> Operation:
         value = Decimal(number.strip())
     except InvalidOperation:
         value = Decimal("NaN")
-    maximum = {"blur": WIDEST, "salt-pepper": 100, "jitter": 1}[name]
-    if not value.is_finite() or not 0 < value <= maximum or (name == "blur" and value % 2 != 1):
+    low, high = _RANGES[name]
+    fits = value.is_finite() and (low <= value if name in _WHOLE else low < value) and value <= high
+    if not fits or (name in _WHOLE and value % 1) or (name == "blur" and not value % 2):
         raise UsageError(f"--corrupt {text}: the number after the colon is out of range.", f"Known: {_known()}.")
     return Operation(name, float(value))
 
@@ -229,9 +237,24 @@ def _toned(rgb: list[float], gain: float, saturation: float, rotation: float) ->
     return gain * red, gain * green, gain * blue
 
 
+def _downscale(image: PillowImage, factor: float, seed: bytes) -> PillowImage:
+    from PIL import Image as pillow
+
+    width, height = (max(1, int(side / factor + 0.5)) for side in image.size)
+    return image.resize((width, height), pillow.Resampling.BICUBIC)
+
+
+def _square(image: PillowImage, side: float, seed: bytes) -> PillowImage:
+    from PIL import Image as pillow
+
+    return image.resize((int(side), int(side)), pillow.Resampling.BICUBIC)
+
+
 _APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "blur": _blur,
     "salt-pepper": _salt_pepper,
     "grey": _grey,
     "jitter": _jitter,
+    "downscale": _downscale,
+    "square": _square,
 }

@@ -27,6 +27,8 @@ _WORDS = {
     "salt-pepper": "salt and pepper {} %",
     "grey": "grey",
     "jitter": "jitter {}",
+    "downscale": "sides divided by {}",
+    "square": "a square of {} px",
 }
 _CHANGE = re.compile(rf"({'|'.join(_WORDS)})(?:-([0-9.]+(?:e[+-]?[0-9]+)?))?")
 _FRAMES = MediaSettings()
