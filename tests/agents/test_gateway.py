@@ -432,7 +432,7 @@ def test_an_agent_in_a_sandbox_writes_to_no_folder_of_the_user(tmp_path):
 
 
 def test_sizes_are_read_with_their_units_and_anything_else_is_refused(capsys, tmp_path):
-    from snellen.cli.option_text import parse_size
+    from snellen.cli.options import parse_size
 
     assert [parse_size(text, "--x") for text in ("512M", "2G", "2GiB", "1000", "3kb")] == [
         512 << 20,

@@ -20,7 +20,7 @@ from PIL import Image as Pillow
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table import survey
-from snellen.cli.option_text import parse_pairs
+from snellen.cli.options import parse_pairs
 from snellen.runs.check.finding import KINDS
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Sample, Text

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from snellen import evaluate
 from snellen.cli import options
-from snellen.cli.agent_options import AgentOptions
+from snellen.cli.options import AgentOptions
 from snellen.cli.run import RunOptions
 from snellen.engine.run_folder import RunSpec
 from snellen.models.base import ModelOptions

@@ -13,7 +13,7 @@ import pytest
 import snellen
 from snellen import errors
 from snellen.benchmarks import registry
-from snellen.cli import errors as faults
+from snellen.cli import console as faults
 from snellen.cli import results
 from snellen.cli.app import COMMANDS
 

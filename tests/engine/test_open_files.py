@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from servers import fast
-from snellen.cli.errors import environment_fault
+from snellen.cli.console import environment_fault
 from snellen.engine.concurrency import fitting
 from snellen.engine.journal import storage_error
 from snellen.engine.request_errors import advice

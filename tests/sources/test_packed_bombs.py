@@ -128,7 +128,7 @@ def test_arrays_packed_beyond_any_real_array_are_refused(tmp_path):
 
 
 def test_memory_that_runs_out_is_an_error_with_what_to_do():
-    from snellen.cli.errors import environment_fault
+    from snellen.cli.console import environment_fault
 
     fault = environment_fault(MemoryError("Unable to allocate 4 TiB"))
     assert fault is not None and "4 TiB" in fault.message and fault.hint

@@ -20,23 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
                 occupy_closed_streams()
                 require_utf8_mode()
-            words = _with_cache_folder(sys.argv[1:] if arguments is None else arguments)
-            return status_of(_guarded(words))
+            return status_of(_guarded(list(sys.argv[1:] if arguments is None else arguments)))
     except KeyboardInterrupt:  # outside any code with a message of its own
         print(f"snellen: stopped by {by_what()}", file=sys.stderr)
         return exit_status()
-
-
-def _with_cache_folder(words: Sequence[str]) -> list[str]:
-    """Return the words with `auto` behind a `--cache` that names no folder: the parser knows no optional values."""
-    completed: list[str] = []
-    for number, word in enumerate(words):
-        completed.append(word)
-        if word == "--":
-            return [*completed, *words[number + 1 :]]
-        if word == "--cache" and (number + 1 == len(words) or words[number + 1].startswith("-")):
-            completed.append("auto")
-    return completed
 
 
 def _guarded(given: list[str]) -> int:
@@ -63,7 +50,7 @@ def _main(arguments: list[str]) -> int:
     from typer.main import get_command
 
     from snellen.cli.app import build
-    from snellen.cli.benchmark_options import is_plain_run, prepare, with_bare_judge
+    from snellen.cli.benchmark_options import is_plain_run, prepare, with_omitted_values
     from snellen.cli.console import redacted_output, require_text
     from snellen.cli.help_page import PAGE, requested
     from snellen.text import without_controls
@@ -71,7 +58,7 @@ def _main(arguments: list[str]) -> int:
     with redacted_output():
         try:
             require_text(arguments)
-            arguments = with_bare_judge(arguments)
+            arguments = with_omitted_values(arguments)
             root = get_command(build(arguments))
             arguments, page = requested(root, arguments)
             command, words = prepare(root, arguments)
@@ -90,7 +77,7 @@ def _main(arguments: list[str]) -> int:
                 raise reason from None
             return end.code if isinstance(end.code, int) else 1
         except Exception as error:
-            from snellen.cli.errors import environment_fault, tell, tell_unexpected
+            from snellen.cli.console import environment_fault, tell, tell_unexpected
             from snellen.errors import OutputError, SnellenError
 
             if isinstance(error, OutputError):
@@ -125,7 +112,7 @@ def _is_usual_exit(end: SystemExit) -> bool:
 
 def _tell_plugin_fault(error: BaseException) -> int:
     """Print the error that names a user's code and return its exit status; 0 if the exception is not from such code."""
-    from snellen.cli.errors import tell
+    from snellen.cli.console import tell
     from snellen.plugin_errors import plugin_fault
 
     fault = plugin_fault(error)

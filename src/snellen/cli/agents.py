@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from snellen.cli.console import note
-from snellen.cli.option_parsing import Commands
+from snellen.cli.option_parsing import REQUIRED, Commands, argument, option
 
 group = Commands(help="Install and list the agents that answer as models.", no_args_is_help=True)
 
 
 @group.command()
 def install(
-    name: Annotated[list[str], typer.Argument(metavar="NAME", help="openclaw, opencode, or NAME@VERSION.")],
+    name: list[str] = argument("openclaw, opencode, or NAME@VERSION.", value="NAME"),
 ) -> None:
     """Install agents into the cache folder with npm, each with its own Node; installed ones are skipped."""
     from snellen.models.agents import install as agents
@@ -33,7 +30,7 @@ def install(
 
 @group.command(name="list")
 def list_agents(
-    verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its digest.")] = False,
+    verify: bool = option("Read every file and compare its digest.", False),
 ) -> None:
     """List the available agents, the installed ones with their digest, and Snellen's own tool loop."""
     import snellen
@@ -58,11 +55,10 @@ def list_agents(
 
 @group.command()
 def image(
-    out: Annotated[Path, typer.Argument(help="The SIF file to write.")],
-    source: Annotated[
-        str,
-        typer.Option("--from", metavar="FOLDER|docker://IMAGE", help="A local root folder, or a Docker image."),
-    ],
+    out: Path = argument("The SIF file to write."),
+    source: str = option(
+        "A local root folder, or a Docker image.", REQUIRED, names=("--from",), value="FOLDER|docker://IMAGE"
+    ),
 ) -> None:
     """Build the image for --sandbox apptainer and its .sha256 file."""
     from snellen.models.agents import apptainer

@@ -57,7 +57,7 @@ COMMANDS = {
     ),
     "watch": ListedCommand("snellen.cli.watch:watch", "Evaluate the checkpoints of a training as they appear.", RUNS),
     "judge": ListedCommand("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
-    "read": ListedCommand("snellen.cli.read:read", "Let a model read what the rules leave unread.", RUNS),
+    "read": ListedCommand("snellen.cli.judge:read", "Let a model read what the rules leave unread.", RUNS),
     "serve": ListedCommand(
         "snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS
     ),

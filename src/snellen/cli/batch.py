@@ -6,25 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
 from msgspec import structs
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_parsing import Commands, expand_options, only, option
+from snellen.cli.option_parsing import REQUIRED, Commands, argument, only, option, option_of
 from snellen.engine.run_folder import RunSpec
 
 if TYPE_CHECKING:
     from snellen.runs.batches import RunBatch
 
-REQUESTS = "Requests"
 
 group = Commands(
     help="List and cancel the batches of a run; write its requests to a file for vllm run-batch, and read the results.",
     no_args_is_help=True,
 )
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
+RunArgument = Annotated[Path, argument("Folder of the run.", value="RUN")]
 
 
 @group.callback()
@@ -34,9 +32,7 @@ def _group() -> None: ...
 @group.command(name="list")
 def list_command(
     run: RunArgument,
-    recorded: Annotated[
-        bool, typer.Option("--recorded", help="Send nothing; show the states that were recorded last.")
-    ] = False,
+    recorded: bool = option("Send nothing; show the states that were recorded last.", False),
     trust: shared.Trust = False,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -63,7 +59,7 @@ def cancel(run: RunArgument, trust: shared.Trust = False, as_json: shared.JsonRe
 @group.command()
 def drop(
     run: RunArgument,
-    batch: Annotated[str, typer.Argument(metavar="BATCH", help="Its id, or its label.")],
+    batch: str = argument("Its id, or its label.", value="BATCH"),
 ) -> None:
     """Give up a batch that the service has lost; the next run asks its samples again.
 
@@ -79,29 +75,25 @@ def drop(
 class RequestOptions:
     """Model and samples whose requests are written, and where to."""
 
-    PANEL: ClassVar[str] = REQUESTS
+    PANEL: ClassVar[str] = "Requests"
 
-    model: Annotated[
-        str, typer.Option("--model", "-m", metavar="api:NAME", help="Model, as vllm run-batch calls it (its --model).")
-    ]
-    out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="File of requests to write; it must not exist.")]
-    run: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="results/BENCHMARK-MODEL")] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N samples.")] = None
-    repeats: Annotated[int, option(RunSpec, "repeats")] = 1
+    model: str = option(
+        "Model, as vllm run-batch calls it (its --model).", REQUIRED, names=("--model", "-m"), value="api:NAME"
+    )
+    out: Path = option("File of requests to write; it must not exist.", REQUIRED, value="FILE.jsonl")
+    run: Path | None = option("Folder of the run.", said="results/BENCHMARK-MODEL")
+    limit: int | None = option("Only the first N samples.", least=1)
+    repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
-    image_paths: Annotated[
-        bool,
-        typer.Option(
-            "--image-paths",
-            help="Name images by their paths, not by their bytes; for vllm run-batch --allowed-local-media-path.",
-        ),
-    ] = False
+    image_paths: bool = option(
+        "Name images by their paths, not by their bytes; for vllm run-batch --allowed-local-media-path.", False
+    )
 
 
 @group.command()
-@expand_options
 def write(
-    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="Benchmark (`snellen list` shows them).")],
+    benchmark: str = argument("Benchmark (`snellen list` shows them).", value="BENCHMARK"),
+    *,
     requests: RequestOptions,
     data: shared.DataOptions,
     generation: shared.StudyOptions,
@@ -137,17 +129,12 @@ def write(
 
 
 @group.command()
-@expand_options
 def read(
     run: RunArgument,
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Files that vllm run-batch wrote.")],
+    results: list[Path] = argument("Files that vllm run-batch wrote.", value="RESULTS..."),
+    *,
     place: shared.MovedOptions,
-    ended: Annotated[
-        bool,
-        typer.Option(
-            "--ended", help="There will be no more results: requests without one are written again next time."
-        ),
-    ] = False,
+    ended: bool = option("There will be no more results: requests without one are written again next time.", False),
     as_json: shared.JsonResult = False,
 ) -> None:
     """Record the results of `vllm run-batch` in the run, each sample once.

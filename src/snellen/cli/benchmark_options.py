@@ -1,22 +1,22 @@
 """Options that a benchmark declares, as options of the command: `--prompting cot` becomes `-o prompting=cot`.
 
-The words are rewritten before the command parses them, those of a --judge without a value too. A benchmark is imported only for an option that the command lacks,
-or for --help.
+The words are rewritten before the command parses them, and omitted values are added. A benchmark is imported only for an option
+that the command lacks, or for --help.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
 from typer.main import get_command
 
 from snellen.cli.console import note
 from snellen.cli.help_page import HELP, SETTINGS_OF
+from snellen.cli.option_parsing import Commands, option
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -44,17 +44,31 @@ class Words(NamedTuple):
     flags: Set[str]
 
 
-DEFAULT_VALUES = {"--logprobs": "5"}
-"""Options whose value may be omitted, with the value that they then have."""
+OMITTED_VALUES = {
+    "--cache": ("auto", r"(?!-).*"),
+    JUDGE_OPTION: (JUDGE_DEFAULT, r"(?!-).*"),
+    "--logprobs": ("5", r"[-+]?\d+"),
+}
+"""Options whose value may be omitted: the value that they then have, and the form of one that is given."""
 
 
-def _with_default_values(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command line with the omitted values of options."""
-    for number, word in enumerate(arguments):
-        yield word
-        following = arguments[number + 1] if number + 1 < len(arguments) else ""
-        if word in DEFAULT_VALUES and not re.fullmatch(r"[-+]?\d+", following):
-            yield DEFAULT_VALUES[word]
+def with_omitted_values(words: Sequence[str]) -> list[str]:
+    """Return a command line with the omitted values of options; FIKA-Bench's scripts write --judge so, for a run."""
+    line: list[str] = []
+    command = next((word for word in words if not word.startswith("-")), "")
+    for number, word in enumerate(words):
+        line.append(word)
+        if word == "--":
+            return [*line, *words[number + 1 :]]
+        value, form = OMITTED_VALUES.get(word, ("", ""))
+        following = words[number + 1 : number + 2]
+        if (
+            value
+            and (word != JUDGE_OPTION or command == "run")
+            and not (following and re.fullmatch(form, following[0], re.DOTALL))
+        ):
+            line.append(value)
+    return line
 
 
 def prepare(root: Any, arguments: Sequence[str]) -> tuple[Any, list[str]]:
@@ -66,7 +80,7 @@ def prepare(root: Any, arguments: Sequence[str]) -> tuple[Any, list[str]]:
     Raises:
         UsageError: an option has no value, or there is an unknown option and the benchmark does not exist.
     """
-    line = list(_with_default_values(arguments))
+    line = list(arguments)
     at = next((number for number, word in enumerate(line) if not word.startswith("-")), len(line))
     command: Any = getattr(root, "commands", {}).get(line[at]) if at < len(line) else None
     if command is None or SETTING not in (own := own_options(command)):
@@ -201,33 +215,14 @@ def _rewritten(words: Sequence[str], unknown: Sequence[int], declared: set[str])
 def _panel(benchmark: Benchmark, own: Mapping[str, bool]) -> list[Any]:
     """Return the options of a benchmark for --help; those that share a name with the command's have the form of -o."""
 
-    def callback(**_: str | None) -> None: ...
+    def callback(settings: Any) -> None: ...
 
-    parameters = []
+    fields = []
     for number, (name, text) in enumerate(benchmark.options.items()):
         flag = f"--option {name}=" if f"--{name}" in own else f"--{name}"
-        option = typer.Option(flag, metavar="VALUE", help=text, rich_help_panel=f"{SETTINGS_OF}{benchmark.name}")
-        annotation = Annotated[str | None, option]
-        parameters.append(
-            inspect.Parameter(f"setting_{number}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        )
-    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app = typer.Typer(add_completion=False)
+        setting = option(text, names=(flag,), value="VALUE", panel=f"{SETTINGS_OF}{benchmark.name}")
+        fields.append((f"setting_{number}", str | None, setting))
+    callback.__annotations__["settings"] = make_dataclass("BenchmarkSettings", fields)
+    app = Commands(add_completion=False)
     app.command()(callback)
     return [param for param in get_command(app).params if param.name != "help"]
-
-
-def with_bare_judge(words: Sequence[str]) -> list[str]:
-    """Return a command line of `run` in which --judge without a value has the value JUDGE_MODEL.
-
-    FIKA-Bench's scripts write the option so.
-    """
-    line = list(words)
-    if next((word for word in line if not word.startswith("-")), "") != "run":
-        return line
-    for number, word in enumerate(line):
-        last = number + 1 == len(line)
-        if word == JUDGE_OPTION and (last or line[number + 1].startswith("-")):
-            line[number] = f"{JUDGE_OPTION}={JUDGE_DEFAULT}"
-    return line

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from snellen.cli.curate import curate
-from snellen.cli.option_parsing import Commands, expand_options
+from snellen.cli import options as shared
+from snellen.cli.option_parsing import REQUIRED, Commands, argument, only, option, values
+from snellen.cli.options import JudgeKeyEnv, JudgeUrl
 from snellen.text import comma_list
+
+if TYPE_CHECKING:
+    from snellen.curation.workspace import StageFile, Work
 
 SOURCE, ASKED, DRAWN = "Input", "Questions", "Sampling and output"
 
@@ -18,7 +22,6 @@ group = Commands(
     help="Make a benchmark from images and a taxonomy, and prove that it is balanced and leaks nothing.",
     no_args_is_help=True,
 )
-group.command()(curate)
 
 
 @dataclass(frozen=True)
@@ -27,31 +30,19 @@ class BuildSourceOptions:
 
     PANEL: ClassVar[str] = SOURCE
 
-    images: Annotated[
-        Path | None, typer.Option(help="Folder, zip or tar of the images; without --rows it has a folder per class.")
-    ] = None
-    rows: Annotated[
-        Path | None, typer.Option(help="CSV or TSV of image and label, split at the last comma or tab.")
-    ] = None
-    classes: Annotated[
-        Path | None, typer.Option(help="Class names, one per line, if the labels are indices from 0.")
-    ] = None
-    taxonomy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|NAME",
-            help="CSV or TSV with a column for each level (or columns name and parent), Newick, JSON tree, Darwin Core "
-            "archive; or folders, inaturalist (both by the images' folders), last-word (of the names: a pseudo-genus).",
-        ),
-    ] = None
-    attributes: Annotated[Path | None, typer.Option(help="CSV or TSV with image, attribute, value.")] = None
-    features: Annotated[
-        Path | None, typer.Option(help=".npz for --negatives visual: vectors and classes, or features and labels.")
-    ] = None
-    homonyms: Annotated[
-        Literal["error", "qualify"],
-        typer.Option(help="One name under two parents: refuse it, or write `name (parent)`."),
-    ] = "error"
+    images: Path | None = option("Folder, zip or tar of the images; without --rows it has a folder per class.")
+    rows: Path | None = option("CSV or TSV of image and label, split at the last comma or tab.")
+    classes: Path | None = option("Class names, one per line, if the labels are indices from 0.")
+    taxonomy: str | None = option(
+        "CSV or TSV with a column for each level (or columns name and parent), Newick, JSON tree, Darwin Core "
+        "archive; or folders, inaturalist (both by the images' folders), last-word (of the names: a pseudo-genus).",
+        value="FILE|NAME",
+    )
+    attributes: Path | None = option("CSV or TSV with image, attribute, value.")
+    features: Path | None = option(".npz for --negatives visual: vectors and classes, or features and labels.")
+    homonyms: Literal["error", "qualify"] = option(
+        "One name under two parents: refuse it, or write `name (parent)`.", "error"
+    )
 
 
 @dataclass(frozen=True)
@@ -60,23 +51,14 @@ class QuestionOptions:
 
     PANEL: ClassVar[str] = ASKED
 
-    levels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,C", help="Levels of the taxonomy, coarse to fine.", show_default="those of the taxonomy"
-        ),
-    ] = None
-    at: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Generate questions at these levels only.", show_default="all")
-    ] = None
-    kinds: Annotated[
-        str, typer.Option(metavar="A,B", help="Kinds of questions: truth, choice, short, bias, attributes.")
-    ] = "truth,choice,short"
-    options: Annotated[int, typer.Option(min=2, help="Number of options of a choice question.")] = 4
-    noun: Annotated[str, typer.Option(help="Word for the depicted object in the questions.")] = "object"
-    templates: Annotated[str, typer.Option(metavar="NAME|FILE", help="Wording: default, chart, or a TOML file.")] = (
-        "default"
+    levels: str | None = option("Levels of the taxonomy, coarse to fine.", value="A,B,C", said="those of the taxonomy")
+    at: str | None = option("Generate questions at these levels only.", value="A,B", said="all")
+    kinds: str = option(
+        "Kinds of questions: truth, choice, short, bias, attributes.", "truth,choice,short", value="A,B"
     )
+    options: int = option("Number of options of a choice question.", 4, least=2)
+    noun: str = option("Word for the depicted object in the questions.", "object")
+    templates: str = option("Wording: default, chart, or a TOML file.", "default", value="NAME|FILE")
 
 
 @dataclass(frozen=True)
@@ -85,28 +67,25 @@ class SamplingOptions:
 
     PANEL: ClassVar[str] = DRAWN
 
-    negatives: Annotated[
-        Literal["sibling", "cousin", "random", "visual"],
-        typer.Option(help="Preferred distractor classes; the rest is filled from further away."),
-    ] = "sibling"
-    per_class: Annotated[int | None, typer.Option(min=1, help="Maximum images per class at each level.")] = None
-    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0
-    workers: Annotated[int, typer.Option(min=1, help="Number of processes; it does not change the files.")] = 1
-    copy_images: Annotated[
-        bool, typer.Option("--copy-images", help="Copy the images under neutral names, without Exif.")
-    ] = False
-    name: Annotated[str, typer.Option(help="Name of the benchmark.", show_default="the folder's name")] = ""
-    version: Annotated[str, typer.Option(help="Version of the benchmark; raise it when you rebuild.")] = "1"
+    negatives: Literal["sibling", "cousin", "random", "visual"] = option(
+        "Preferred distractor classes; the rest is filled from further away.", "sibling"
+    )
+    per_class: int | None = option("Maximum images per class at each level.", least=1)
+    seed: int = option("Seed of all random draws.", 0)
+    workers: int = option("Number of processes; it does not change the files.", 1, least=1)
+    copy_images: bool = option("Copy the images under neutral names, without Exif.", False)
+    name: str = option("Name of the benchmark.", "", said="the folder's name")
+    version: str = option("Version of the benchmark; raise it when you rebuild.", "1")
 
 
 @group.command()
-@expand_options
 def questions(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write; it must not exist, or be empty.")],
+    out: Path = option("Folder to write; it must not exist, or be empty.", REQUIRED),
+    *,
     source: BuildSourceOptions,
     wording: QuestionOptions,
     sampling: SamplingOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as one JSON object.")] = False,
+    as_json: bool = option("Print the manifest as one JSON object.", False, names=("--json",)),
 ) -> None:
     """Make a benchmark from images, labels and a taxonomy.
 
@@ -119,26 +98,11 @@ def questions(
     manifest = generate(
         BuildSettings(
             out=out,
-            images=source.images,
-            rows=source.rows,
-            classes=source.classes,
-            taxonomy=source.taxonomy,
             levels=_words(wording.levels),
             at=_words(wording.at),
             kinds=_words(wording.kinds) or (),
-            attributes=source.attributes,
-            negatives=sampling.negatives,
-            features=source.features,
-            noun=wording.noun,
-            templates=wording.templates,
-            options=wording.options,
-            per_class=sampling.per_class,
-            homonyms=source.homonyms,
-            seed=sampling.seed,
-            workers=sampling.workers,
-            copy_images=sampling.copy_images,
-            name=sampling.name,
-            version=sampling.version,
+            **values(source, sampling),
+            **values(wording, but=("levels", "at", "kinds")),
         )
     )
     if as_json:
@@ -155,8 +119,8 @@ def questions(
 
 @group.command()
 def check(
-    folder: Annotated[Path, typer.Argument(help="Folder of a built benchmark.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
+    folder: Path = argument("Folder of a built benchmark."),
+    as_json: bool = option("Print the report as one JSON object.", False, names=("--json",)),
 ) -> None:
     """Prove that a benchmark is balanced, that its answers are correct and that nothing reveals them.
 
@@ -190,3 +154,277 @@ def check(
 
 def _words(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(comma_list(text))
+
+
+HARD, LEAKS, EVIDENCE, REVIEW, PACK = (
+    "1 hard: difficulty for models",
+    "2 leaks: answers on the web",
+    "3 evidence: support by web pages",
+    "4 review: decisions of annotators",
+    "5 pack",
+)
+Stage = Literal["all", "hard", "leaks", "evidence", "review", "pack"]
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """Stages to run, and the name and version of the result."""
+
+    stage: Stage = option("One stage, or all in order.", "all")
+    skip: str | None = option("Skip hard, leaks, evidence or review; the data card reports it.", value="A,B")
+    name: str = option("Name of the benchmark.", "", said="the folder's name")
+    version: str = option("Version of the benchmark.", "1.0", panel=PACK)
+    without_undecided: bool = option("Omit undecided candidates.", False, panel=PACK)
+
+
+@dataclass(frozen=True)
+class HardOptions:
+    """Models and judge that decide which candidates are hard."""
+
+    PANEL: ClassVar[str] = HARD
+
+    model: list[str] | None = option(
+        "A closed-book model; may be repeated.", names=("--model", "-m"), value="KIND:NAME"
+    )
+    repeats: int = option("Answers per model and candidate.", 1, names=("--repeats", "-k"), least=1)
+    max_correct: int = option(
+        "Drop a candidate that a model answers correctly more often than this.",
+        0,
+        names=("--max-correct-of-k",),
+        least=0,
+    )
+    correct: Literal["reading", "judge"] = option("Score replies by the strict rule, or by a judge.", "reading")
+    judge: str | None = option("The judge model.", value="KIND:NAME", said="JUDGE_MODEL")
+    judge_base_url: JudgeUrl = None
+    judge_key_env: JudgeKeyEnv = None
+
+
+@dataclass(frozen=True)
+class CurationSourceOptions:
+    """Sources of search results and web pages."""
+
+    PANEL: ClassVar[str] = "Search and web pages"
+
+    collection: Path | None = option("Folder of pages and images for offline search.")
+    tools: Path | None = option(
+        "Settings of the tools (docs/curation.md). Search engines in it receive every image.", value="FILE"
+    )
+    pages: Path | None = option("Folder of saved pages with a pages.jsonl, for the evidence.")
+
+
+@dataclass(frozen=True)
+class LeakOptions:
+    """Rules of the leakage audit."""
+
+    PANEL: ClassVar[str] = LEAKS
+
+    hits: int = option("Number of hits to request.", 20, least=1)
+    drop: str = option(
+        "Reasons to drop: named (a hit names the answer), copy (a hit shows the image), alike (the encoder "
+        "finds a hit similar), twin (a candidate repeats another).",
+        "named,twin",
+        value="A,B",
+    )
+    near: int = option("Bits of 256 by which copies may differ.", 72, least=0, most=128)
+    encoder: str = option(
+        "Encoder for pairs that the hash cannot decide: embedded, hf:NAME, a folder, timm:NAME …, or none.",
+        "embedded",
+        value="SPEC",
+    )
+    alike: float = option("Minimum cosine of similar images.", 0.99, least=0, most=1)
+
+
+@dataclass(frozen=True)
+class EvidenceOptions:
+    """Rules of the evidence check and the review."""
+
+    PANEL: ClassVar[str] = EVIDENCE
+
+    min_pages: int = option("Number of pages that must support an answer.", 1, least=1)
+    evidence_judge: str | None = option("A model that must agree.", value="KIND:NAME")
+    rubric: Path | None = option("Rubric of that model (.toml).", value="FILE")
+    reviewers: int = option("Number of annotators per candidate.", 2, least=1, panel=REVIEW)
+    port: int = option(
+        "Port of the review page, on loopback; 0 selects a free one.", 0, least=0, most=65535, panel=REVIEW
+    )
+
+
+@group.command()
+def curate(
+    out: Path = option("Working folder; created, or resumed.", REQUIRED),
+    candidates: Path | None = argument(
+        "JSONL or CSV: id, image, question, answer, aliases, evidence, domain … Required on the first call.", None
+    ),
+    images: Path | None = option("Folder or archive of the images, required on the first call."),
+    *,
+    stages: StageOptions,
+    hard: HardOptions,
+    sources: CurationSourceOptions,
+    leaks: LeakOptions,
+    evidence: EvidenceOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature")],
+    endpoint: Annotated[
+        shared.EndpointOptions,
+        only("base_url", "key_env", "concurrency", "timeout", "patience", "rpm", "tpm"),
+    ],
+    media: Annotated[shared.MediaOptions, only("max_long_side")],
+    output: shared.OutputOptions,
+) -> None:
+    """Make a benchmark of hard, unleaked questions with evidence from candidates.
+
+    Each stage can be interrupted and resumed. Requests, hits, pages and replies are stored in the working folder together
+    with the answers: keep the folder away from models that are evaluated.
+    """
+    from msgspec import structs
+
+    from snellen.cli.console import note
+    from snellen.curation import DECIDING, STAGES
+    from snellen.curation import stages as curation
+    from snellen.curation.evidence import PagesFolder
+    from snellen.curation.leaks import LeakRule
+    from snellen.curation.near_duplicates import open_image_encoder
+    from snellen.curation.release import pack, require_release_names
+    from snellen.curation.web import engine_name, fetch_by, search_by, settings_of
+    from snellen.curation.workspace import open_work
+    from snellen.engine.progress import display
+    from snellen.engine.run_folder import RunFolder
+    from snellen.errors import UsageError
+
+    skipped = tuple(comma_list(stages.skip))
+    for stage in skipped:
+        if stage not in DECIDING:
+            raise UsageError(f"--skip {stage}: the stages that can be skipped are {', '.join(DECIDING)}")
+    selected = [stage for stage in STAGES if stage not in skipped] if stages.stage == "all" else [stages.stage]
+    options = shared.model_options(generation, endpoint, media)
+    judge_options = structs.replace(options, base_url=None, key_env=None, media=shared.MediaOptions().settings())
+    progress = display(as_json=output.as_json, quiet=output.quiet)
+    tools = settings_of(sources.tools, sources.collection)
+    # The requirements of later stages are checked before the first request.
+    rule = LeakRule(k=leaks.hits, drop=tuple(comma_list(leaks.drop)), near=leaks.near, alike=leaks.alike).checked()
+    if "leaks" in selected and tools is None:
+        raise UsageError(
+            "the leakage audit has nothing to search in",
+            "Add --collection FOLDER or --tools FILE, or skip it with --skip leaks.",
+        )
+    if "evidence" in selected and sources.pages is None and tools is None:
+        raise UsageError(
+            "the evidence check has nowhere to fetch from",
+            "Add --pages FOLDER, --collection FOLDER or --tools FILE, or skip it with --skip evidence.",
+        )
+    saved = PagesFolder(sources.pages) if sources.pages is not None and "evidence" in selected else None
+    if "pack" in selected:
+        require_release_names(stages.name or "curated", stages.version)
+    curation.require_models(
+        selected,
+        models=hard.model or (),
+        options=options,
+        correct=hard.correct,
+        judge=hard.judge,
+        evidence_judge=evidence.evidence_judge,
+        base_url=hard.judge_base_url,
+        key_env=hard.judge_key_env,
+        rubric=evidence.rubric,
+    )
+    looks = open_image_encoder(leaks.encoder) if "leaks" in selected else None
+    with RunFolder(out).locked():
+        work = open_work(out, candidates, images, stages.name)
+        done: list[StageFile] = []
+        if "hard" in selected:
+            done.append(
+                curation.filter_hard(
+                    work,
+                    hard.model or (),
+                    repeats=hard.repeats,
+                    max_correct=hard.max_correct,
+                    correct=hard.correct,
+                    judge=hard.judge,
+                    judge_base_url=hard.judge_base_url,
+                    judge_key_env=hard.judge_key_env,
+                    options=options,
+                    display=progress,
+                )
+            )
+        if "leaks" in selected and tools is not None:
+            for line in tools.notices():
+                note(line)
+            search, engine = search_by(tools, looks), engine_name(tools, looks)
+            done.append(curation.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, notify=note))
+        if "evidence" in selected:
+            fetch = saved if saved is not None else fetch_by(tools) if tools is not None else None
+            done.append(
+                curation.check_evidence(
+                    work,
+                    fetch,
+                    least=evidence.min_pages,
+                    judge=evidence.evidence_judge,
+                    rubric=evidence.rubric,
+                    base_url=hard.judge_base_url,
+                    key_env=hard.judge_key_env,
+                    skip=skipped,
+                    options=judge_options,
+                    display=progress,
+                    notify=note,
+                )
+            )
+        if "review" in selected:
+            if not output.as_json:
+                _show(work, done)
+                done = []
+            _serve_review(work, evidence.reviewers, evidence.port, skipped)
+            done.append(curation.close_review(work, reviewers=evidence.reviewers, skip=skipped))
+        packed = None
+        if "pack" in selected:
+            packed = pack(
+                work,
+                stages.version,
+                name=stages.name,
+                skip=skipped,
+                without_undecided=stages.without_undecided,
+            )
+        if output.as_json:
+            from snellen.cli.console import show_json
+
+            results = {stage.stage: {"counts": stage.counts(), **stage.summary} for stage in done}
+            show_json({"work": out, "stages": results, "pack": None if packed is None else structs.asdict(packed)})
+            return
+        _show(work, done)
+        if packed is not None:
+            for id_, why in packed.left_out.items():
+                note(f"omitted: {id_}, edited in the review. {why}")
+            print(f"{packed.questions:,} questions in {packed.path} (SHA-256 {packed.sha256})")
+            print(f"Run it: snellen run fika --data {packed.path} --model KIND:NAME")
+
+
+def _serve_review(work: Work, reviewers: int, port: int, skip: tuple[str, ...]) -> None:
+    """Serve the review page of the candidates until Ctrl-C."""
+    from snellen.cli.console import note
+    from snellen.curation.review_cases import open_review
+    from snellen.viewer.security import new_token
+    from snellen.viewer.serve import serve
+    from snellen.viewer.site import ViewSettings
+
+    with open_review(work, reviewers, skip) as cases:
+        settings = ViewSettings(root=work.path, token=new_token(), cases=cases)
+        serve(settings, port, open_browser=False, notify=note)
+
+
+def _show(work: Work, done: list[StageFile]) -> None:
+    """Print a table of the stages, then the agreement of annotators and the files with reasons."""
+    from snellen.cli.console import new_table, show
+
+    if not done:
+        return
+    table = new_table(work.state.name, ["stage"], ["entered", "kept", "dropped", "undecided"])
+    lines = []
+    for stage in done:
+        counts = stage.counts()
+        table.add_row(stage.stage, *(f"{counts[name]:,}" for name in ("entered", "keep", "drop", "undecided")))
+        for pair in stage.summary.get("agreement", ()):
+            kappa = "not defined" if pair["kappa"] is None else f"{pair['kappa']:.2f}"
+            names = " and ".join(pair["reviewers"])
+            lines.append(f"{names}: agreement on {pair['observed']:.1%} of {pair['n']:,}, Cohen's kappa {kappa}")
+        if counts["undecided"]:
+            lines.append(
+                f"{stage.stage}: {work.path / (stage.stage + '.json')} has the reason of each undecided candidate"
+            )
+    show(table, *lines)

@@ -7,11 +7,10 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from snellen.cli.console import note
+from snellen.cli.option_parsing import given, option
 from snellen.errors import SnellenError, StorageError, UsageError
 from snellen.runs.threshold_check import UNANSWERED, CheckCase, CheckSuite, answers_case, threshold_cases
 from snellen.scoring.metric_text import is_by_class
@@ -34,32 +33,20 @@ class CheckOptions:
 
     PANEL: ClassVar[str] = CHECKS
 
-    fail_under: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-under",
-            metavar="METRIC=VALUE",
-            help="Exit with 11 unless the lower end of the metric's 95 % interval reaches VALUE; may be repeated. "
-            "BENCHMARK:METRIC=VALUE is for the runs of one benchmark.",
-            rich_help_panel=CHECKS,
-        ),
-    ] = None
-    junit: Annotated[
-        str | None,
-        typer.Option("--junit", metavar="FILE", help="Write the checks as JUnit XML.", rich_help_panel=CHECKS),
-    ] = None
-    step_summary: Annotated[
-        Path | None,
-        typer.Option(
-            "--step-summary",
-            metavar="FILE",
-            envvar=SUMMARY_VARIABLE,
-            show_envvar=False,
-            help="Append the results as Markdown to this file.",
-            show_default="$GITHUB_STEP_SUMMARY, which GitHub Actions sets",
-            rich_help_panel=CHECKS,
-        ),
-    ] = None
+    fail_under: list[str] | None = option(
+        "Exit with 11 unless the lower end of the metric's 95 % interval reaches VALUE; may be repeated. "
+        "BENCHMARK:METRIC=VALUE is for the runs of one benchmark.",
+        value="METRIC=VALUE",
+        panel=CHECKS,
+    )
+    junit: str | None = option("Write the checks as JUnit XML.", value="FILE", panel=CHECKS)
+    step_summary: Path | None = option(
+        "Append the results as Markdown to this file.",
+        value="FILE",
+        said="$GITHUB_STEP_SUMMARY, which GitHub Actions sets",
+        panel=CHECKS,
+        env=SUMMARY_VARIABLE,
+    )
 
     def thresholds(self) -> list[Threshold]:
         """Read the thresholds; raise UsageError for one that is not METRIC=VALUE."""
@@ -82,15 +69,12 @@ class CheckOptions:
 class ScoreCheckOptions(CheckOptions):
     """The checks of scored answers, which may be those of a part of the samples."""
 
-    min_coverage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With --fail-under: exit with 9 if a smaller share of the samples has an answer.",
-            show_default="0.9",
-            rich_help_panel=CHECKS,
-        ),
-    ] = None
+    min_coverage: float | None = option(
+        "With --fail-under: exit with 9 if a smaller share of the samples has an answer.",
+        value="SHARE",
+        said="0.9",
+        panel=CHECKS,
+    )
 
     def least_coverage(self) -> float:
         """Return the least coverage; raise UsageError for no share, and without --fail-under."""
@@ -111,35 +95,24 @@ class DropOptions:
 
     PANEL: ClassVar[str] = CHECKS
 
-    fail_if_worse: Annotated[
-        bool,
-        typer.Option(
-            "--fail-if-worse",
-            help="Exit with 10 if a run is significantly worse than the baseline, the first run, by more than --margin; "
-            "with 9 if it lacks too many answers to pass.",
-        ),
-    ] = False
-    margin: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Drop of the mean score that is accepted.", show_default="0")
-    ] = None
-    alpha: Annotated[
-        float | None, typer.Option(metavar="P", help="Level of the one-sided test.", show_default="0.05")
-    ] = None
-    min_coverage: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE", help="Share of the samples that each run must have an answer to.", show_default="0.9"
-        ),
-    ] = None
+    fail_if_worse: bool = option(
+        "Exit with 10 if a run is significantly worse than the baseline, the first run, by more than --margin; "
+        "with 9 if it lacks too many answers to pass.",
+        False,
+    )
+    margin: float | None = option("Drop of the mean score that is accepted.", value="SHARE", said="0")
+    alpha: float | None = option("Level of the one-sided test.", value="P", said="0.05")
+    min_coverage: float | None = option(
+        "Share of the samples that each run must have an answer to.", value="SHARE", said="0.9"
+    )
 
     def require(self) -> None:
         """Raise UsageError for a number out of range, or one without --fail-if-worse."""
         from snellen.runs.drop_check import require_margin
 
-        numbers = {"--margin": self.margin, "--alpha": self.alpha, "--min-coverage": self.min_coverage}
-        typed = [name for name, value in numbers.items() if value is not None]
-        if typed and not self.fail_if_worse:
-            raise UsageError(f"{typed[0]} belongs to --fail-if-worse, which is missing", "Add --fail-if-worse.")
+        without = given(self, but=("fail_if_worse",))
+        if without and not self.fail_if_worse:
+            raise UsageError(f"{without[0]} belongs to --fail-if-worse, which is missing", "Add --fail-if-worse.")
         require_margin(*self.numbers())
 
     def numbers(self) -> tuple[float, float, float]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckOptions, CheckReport, DropOptions
-from snellen.cli.console import new_table, note, remark, show, show_json
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.console import new_table, note, print_notes, remark, show, show_json
+from snellen.cli.option_parsing import argument, option
 from snellen.errors import DataError, UsageError
 from snellen.runs.threshold_check import drop_cases, threshold_cases
 from snellen.scoring.metric_text import bracketed, counted, span
@@ -31,29 +31,18 @@ MOST_COLUMNS = 12
 """Runs whose ranking has a column of p-values for each; `--json` has every pair."""
 
 
-@expand_options
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Run folders; the first is the baseline.")],
+    runs: list[Path] = argument("Run folders; the first is the baseline.", value="RUN RUN…"),
     *,
-    profile: Annotated[
-        str | None, typer.Option(help="One scoring profile.", show_default="the benchmark's first")
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="META",
-            help="Slice by this meta column; may be repeated.",
-            show_default="kind, level, task, asked, category; of your own file its categories",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Compare this metric of the benchmark as well, by a paired bootstrap."),
-    ] = None,
-    flips: Annotated[bool, typer.Option("--flips", help="List the samples that differ, with both replies.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Compare runs of different samples by the ids that they share.")
-    ] = False,
+    profile: str | None = option("One scoring profile.", said="the benchmark's first"),
+    by: list[str] | None = option(
+        "Slice by this meta column; may be repeated.",
+        value="META",
+        said="kind, level, task, asked, category; of your own file its categories",
+    ),
+    metric: str | None = option("Compare this metric of the benchmark as well, by a paired bootstrap.", value="NAME"),
+    flips: bool = option("List the samples that differ, with both replies.", False),
+    force: bool = option("Compare runs of different samples by the ids that they share.", False),
     moved: shared.MovedOptions,
     drop: DropOptions,
     checks: CheckOptions,
@@ -210,8 +199,7 @@ def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
             print(f"  other     {_reply(flip.other_reply)}")
         if pairing.flips is not None and not pairing.flips:
             print("No sample differs in its score.")
-        for line in (*pairing.notes, *_undetectable(pairing)):
-            note(f"note: {line}")
+        print_notes((*pairing.notes, *_undetectable(pairing)))
     if ranking is not None and len(ranking.runs) > 2:
         show(_ranking_table(ranking))
         print(f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).")

@@ -1,8 +1,9 @@
-"""Output to the terminal: tables, JSON and notes, all of it redacted; text in UTF-8, whatever the locale says."""
+"""Output to the terminal: tables, JSON, notes and errors, all of it redacted; text in UTF-8, whatever the locale says."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -11,12 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
+import snellen
 from snellen.redaction import redact, redact_bytes
 from snellen.text import without_controls
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+
+    from snellen.errors import SnellenError
 
 LABEL_WIDTH = 12
 """Least width of a column of words, in characters, on a terminal that is narrower than the table."""
@@ -271,6 +275,12 @@ def remark(text: str) -> None:
     note(f"note: {text}")
 
 
+def print_notes(lines: Iterable[str]) -> None:
+    """Print lines for the user to stderr, each as a note."""
+    for line in lines:
+        remark(line)
+
+
 def require_utf8_mode() -> None:
     """Restart in Python's UTF-8 mode if the locale is ASCII only, as with LC_ALL=C and PYTHONUTF8=0.
 
@@ -299,3 +309,51 @@ def require_text(words: Sequence[str]) -> None:
                 f"the argument {word[:200]!a} is not UTF-8 at character {error.start + 1}",
                 "Pass UTF-8 text. Rename a file or folder whose name is not UTF-8.",
             ) from None
+
+
+DEBUG = "SNELLEN_DEBUG"
+ADVICE = "Check the path, its permissions and the free disk space."
+UNEXPECTED = 70
+"""Exit status of a fault in Snellen itself (EX_SOFTWARE of sysexits.h)."""
+
+
+def tell(error: SnellenError) -> int:
+    """Print an expected error to stderr and return its exit status."""
+    note(f"snellen: {error.message}")
+    for line in error.hint.splitlines():
+        note(f"  {line}")
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exception(error)
+    return error.exit_code
+
+
+def environment_fault(error: Exception) -> SnellenError | None:
+    """Return the error for what the machine refuses, such as a file or a full disk; None for other exceptions."""
+    from snellen.errors import DataError, StorageError, open_files_advice  # it imports msgspec
+
+    if isinstance(error, MemoryError):
+        return DataError(
+            f"memory ran out{f': {error}' if str(error) else ''}",
+            "Free memory, or split the input into smaller files.",
+        )
+    if isinstance(error, BrokenPipeError) or not isinstance(error, OSError) or error.errno is None:
+        return None
+    path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    kind = StorageError if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else DataError
+    return kind(f"{path}{error.strerror or error}", open_files_advice(error) or ADVICE)
+
+
+def tell_unexpected(error: Exception) -> int:
+    """Print a fault of Snellen itself, with what is needed to report it; return the exit status."""
+    import traceback
+
+    traceback.print_exception(error)
+    print(
+        f"snellen: this is a fault in snellen {snellen.__version__}: {type(error).__name__}: {error}\n"
+        "  Recorded results are intact. Please report the fault with the lines above (keys are redacted) "
+        "and the output of `snellen doctor`.",
+        file=sys.stderr,
+    )
+    return UNEXPECTED

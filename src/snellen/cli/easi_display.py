@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from snellen.benchmarks.spatial.tasks import EIGHT
+from snellen.cli.console import show, show_json
 from snellen.easi.log_file import line
-from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
+from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State, entry
 from snellen.engine.progress import clock
+from snellen.errors import FingerprintError
 from snellen.scoring.metric_text import counted, legend, mark, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from snellen.cli.easi import Submission
+    from snellen.easi.log_file import LogFile
+    from snellen.easi.result_files import ResultFiles
     from snellen.types import Metric
 
 LINE_INTERVAL_S = 10.0
@@ -278,3 +284,72 @@ def _bare(make: type[Table]) -> Table:
     from rich import box
 
     return make(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+
+
+@contextlib.contextmanager
+def display(board: Board, log: LogFile, *, plain: bool, as_json: bool) -> Iterator[EasiWatch]:
+    """Show progress in this block and write it to the log: a live table on a terminal, else plain lines."""
+    if as_json or plain or not sys.stderr.isatty():
+        yield Watchers([log, Plain(as_json=as_json)])
+        return
+    with Screen(board, _title(board)) as screen:
+        yield Watchers([log, screen])
+
+
+def show_end(
+    board: Board,
+    log: LogFile,
+    submission: Submission | None,
+    files: ResultFiles | None,
+    status: int,
+    unfinished: Sequence[BenchmarkRow],
+    command: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the final table, its remarks and the command that resumes, or one JSON object."""
+    # Runs with other settings refuse the same command; their errors name the remedy.
+    refused = all(isinstance(row.error, FingerprintError) for row in unfinished)
+    if as_json:
+        average, known = board.average()
+        show_json(
+            {
+                "model": board.model,
+                "folder": str(board.folder),
+                "benchmarks": {row.name: entry(row) for row in board.rows},
+                "average": {"value": average, "benchmarks": known, "of": 8},
+                "log": str(log.path),
+                "easi_results": None if files is None else {"json": files.payload, "zip": files.archive},
+                "exit_code": status,
+                **({} if refused else {"go_on": command}),
+                **(
+                    {} if submission is None else {"submission": {"text": submission.text, "folder": submission.folder}}
+                ),
+            }
+        )
+        return
+    show(final(board, _title(board), _width()))
+    if remarks := board_remarks(board):
+        show(remark_table(remarks), "")
+    print(f" results      {board.folder}\n log          {log.path}")
+    if files is not None:
+        null = f"; null there, because incomplete: {', '.join(files.missing)}" if files.missing else ""
+        print(f" for EASI     {files.payload} and {files.archive.name}{null}")
+    if submission is not None:
+        print(
+            f" leaderboard  {submission.text}" + (f"\n              {submission.folder}" if submission.folder else "")
+        )
+    if unfinished:
+        text = f"\n{len(unfinished)} of {len(board.rows)} benchmarks are not complete."
+        print(text if refused else f"{text} To resume:\n  {command}")
+
+
+def _width() -> int:
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else 160
+
+
+def _title(board: Board) -> str:
+    return f"EASI · {board.model}"

@@ -7,44 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import typer
-
 from snellen.cli import options as shared
-from snellen.cli.console import note, show_json
-from snellen.cli.option_parsing import expand_options, only
-from snellen.cli.option_text import parse_pairs
+from snellen.cli.console import print_notes, show_json
+from snellen.cli.option_parsing import argument, only, option, values
+from snellen.cli.options import parse_pairs
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.runs.run import Run
 
-TABLE = "Table"
-
 
 @dataclass(frozen=True)
 class TableOptions:
     """Contents of a table of several runs."""
 
-    PANEL: ClassVar[str] = TABLE
+    PANEL: ClassVar[str] = "Table"
 
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Metrics, as in 'accuracy,accuracy/*'; * stands for any text.",
-            show_default="the first metric of each benchmark",
-        ),
-    ] = None
-    profile: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Scoring profiles, or all.", show_default="the first of each benchmark"),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=TEXT", help="Text in place of a model's or a run's name; may be repeated."),
-    ] = None
-    digits: Annotated[int, typer.Option(min=0, max=6, help="Decimals of percentages.")] = 1
+    metrics: str | None = option(
+        "Metrics, as in 'accuracy,accuracy/*'; * stands for any text.",
+        value="NAME,...",
+        said="the first metric of each benchmark",
+    )
+    profile: str | None = option("Scoring profiles, or all.", value="NAME,...", said="the first of each benchmark")
+    label: list[str] | None = option("Text in place of a model's or a run's name; may be repeated.", value="NAME=TEXT")
+    digits: int = option("Decimals of percentages.", 1, least=0, most=6)
 
 
 @dataclass(frozen=True)
@@ -53,67 +40,41 @@ class AnswerOptions:
 
     PANEL: ClassVar[str] = "Answers"
 
-    no_gold: Annotated[
-        bool,
-        typer.Option("--no-gold", help="Leave out gold answers, and withhold replies that tell them."),
-    ] = False
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="Write the gold answers of a restricted benchmark too.")
-    ] = False
-    model_id: Annotated[
-        str | None,
-        typer.Option(metavar="DEVELOPER/MODEL", help="The model's name on the hub.", show_default="the run's model"),
-    ] = None
-    organization: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who evaluated, for Every Eval Ever.", show_default="unknown")
-    ] = None
-    relationship: Annotated[
-        str,
-        typer.Option(
-            metavar="WORD",
-            help="Evaluator and developer, for Every Eval Ever: first_party, third_party, collaborative or other.",
-        ),
-    ] = "other"
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="OWNER/NAME[@REVISION]",
-            help="Data set of the hub that the result is for, for Hugging Face.",
-            show_default="the benchmark's",
-        ),
-    ] = None
-    task: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Task of that data set, as in its eval.yaml.", show_default="the benchmark's"),
-    ] = None
-    no_images: Annotated[bool, typer.Option("--no-images", help="Do not embed images in an Inspect log.")] = False
+    no_gold: bool = option("Leave out gold answers, and withhold replies that tell them.", False)
+    show_gold: bool = option("Write the gold answers of a restricted benchmark too.", False)
+    model_id: str = option("The model's name on the hub.", "", value="DEVELOPER/MODEL", said="the run's model")
+    organization: str = option("Who evaluated, for Every Eval Ever.", "", value="NAME", said="unknown")
+    relationship: str = option(
+        "Evaluator and developer, for Every Eval Ever: first_party, third_party, collaborative or other.",
+        "other",
+        value="WORD",
+    )
+    dataset: str = option(
+        "Data set of the hub that the result is for, for Hugging Face.",
+        "",
+        value="OWNER/NAME[@REVISION]",
+        said="the benchmark's",
+    )
+    task: str = option("Task of that data set, as in its eval.yaml.", "", value="ID", said="the benchmark's")
+    no_images: bool = option("Do not embed images in an Inspect log.", False)
 
 
-@expand_options
 def export(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; formats other than tables take one.")
-    ],
+    runs: list[Path] = argument("Folders of runs; formats other than tables take one.", value="RUN..."),
     *,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Format to write: latex, csv, markdown or json for a table, or an answer format.",
-            show_default="by the suffix of --out; without --out, list the formats",
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="File of the table; for other formats the folder to write to.",
-            show_default="a table to stdout, others to RUN/exports/NAME",
-        ),
-    ] = None,
+    format: str | None = option(
+        "Format to write: latex, csv, markdown or json for a table, or an answer format.",
+        value="NAME",
+        said="by the suffix of --out; without --out, list the formats",
+    ),
+    out: str | None = option(
+        "File of the table; for other formats the folder to write to.",
+        value="PATH",
+        said="a table to stdout, others to RUN/exports/NAME",
+    ),
     table: TableOptions,
     moved: shared.MovedOptions,
-    data: Annotated[shared.DataOptions, only("option")],
+    data: Annotated[shared.DataOptions, only("pairs")],
     answers: AnswerOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -133,7 +94,7 @@ def export(
     own = format is not None and len(opened) == 1 and format in opened[0].benchmark.exports
     name = None if own or (format is None and out is None) else table_format(format, out)
     if name is not None:
-        if answers != AnswerOptions() or data.option:
+        if answers != AnswerOptions() or data.pairs:
             raise UsageError(
                 "--show-gold, --no-gold, --option and the other options of answer formats are not for tables",
                 "Omit them.",
@@ -166,16 +127,12 @@ def export(
         out=out,
         data=moved.data,
         images=moved.images,
-        benchmark_options=parse_pairs(data.option),
+        benchmark_options=parse_pairs(data.pairs),
         show_gold=answers.show_gold,
         no_gold=answers.no_gold,
         settings=ExportSettings(
             images=not answers.no_images,
-            model_id=answers.model_id or "",
-            organization=answers.organization or "",
-            relationship=answers.relationship,
-            dataset=answers.dataset or "",
-            task=answers.task or "",
+            **values(answers, but=("no_gold", "show_gold", "no_images")),
         ),
     )
     if as_json:
@@ -183,8 +140,7 @@ def export(
     else:
         for path in result.files:
             print(path)
-    for line in result.notes:
-        note(f"note: {line}")
+    print_notes(result.notes)
 
 
 def _known_formats(opened: Sequence[Run]) -> dict[str, str]:
@@ -229,5 +185,4 @@ def _write_table(
             show_json({"files": [str(path)]})
         else:
             print(path)
-    for line in dict.fromkeys((*notes, *content.notes)):
-        note(f"note: {line}")
+    print_notes(dict.fromkeys((*notes, *content.notes)))

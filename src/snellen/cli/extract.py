@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import typer
 
 from snellen.atomic_write import replacing
+from snellen.cli.option_parsing import REQUIRED, argument, option
 from snellen.errors import DataError, StorageError
 from snellen.scoring.extract.batch import RowCounter, Tally, converted, extract_row
 
@@ -21,27 +22,16 @@ NAMED_FAULTS = 5
 
 
 def extract(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="JSONL rows {kind, reply}, optionally with question, options, gold, aliases, form and unit; "
-            "- reads standard input. With --rule, rows with the fields that the rule reads."
-        ),
-    ],
-    rule: Annotated[
-        str | None,
-        typer.Option(
-            "--rule",
-            help="Apply another harness's rule by its name, such as vlmevalkit/mcq_exact; an unknown name lists all.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Write the rows to this file, with extracted, reason and, for rows with gold, correct."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+    file: Path = argument(
+        "JSONL rows {kind, reply}, optionally with question, options, gold, aliases, form and unit; "
+        "- reads standard input. With --rule, rows with the fields that the rule reads.",
+        REQUIRED,
+    ),
+    rule: str | None = option(
+        "Apply another harness's rule by its name, such as vlmevalkit/mcq_exact; an unknown name lists all."
+    ),
+    out: Path | None = option("Write the rows to this file, with extracted, reason and, for rows with gold, correct."),
+    as_json: bool = option("Print the summary as one JSON object.", False, names=("--json",)),
 ) -> None:
     """Extract the answers from replies, with a reason for each unparseable one.
 

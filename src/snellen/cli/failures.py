@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.judge_options import JudgeEndpointOptions
-from snellen.cli.option_parsing import expand_options, only
+from snellen.cli.option_parsing import argument, only, option
+from snellen.cli.options import JudgeEndpointOptions
 from snellen.cli.results import UNANSWERED
 from snellen.errors import UsageError
 
@@ -27,15 +27,11 @@ class FailureJudgeOptions:
 
     PANEL: ClassVar[str] = JUDGE
 
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND:NAME",
-            help="Label with a model too, or resume that; labels are stored in RUN_failures and reused.",
-        ),
-    ] = None
-    rubric: Annotated[Path | None, typer.Option(metavar="FILE", help="Rubric of your own (docs/failures.md).")] = None
-    seed: Annotated[int, typer.Option(help="Seed of the delimiters around replies.")] = 0
+    judge: str | None = option(
+        "Label with a model too, or resume that; labels are stored in RUN_failures and reused.", value="KIND:NAME"
+    )
+    rubric: Path | None = option("Rubric of your own (docs/failures.md).", value="FILE")
+    seed: int = option("Seed of the delimiters around replies.", 0)
 
 
 @dataclass(frozen=True)
@@ -44,46 +40,32 @@ class PagesOptions:
 
     PANEL: ClassVar[str] = PAGES
 
-    pages: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write one HTML page per answer, and an index with filters and a review form."
-        ),
-    ] = None
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="Show the gold answers of a restricted benchmark too.")
-    ] = False
+    pages: Path | None = option(
+        "Write one HTML page per answer, and an index with filters and a review form.", value="DIR"
+    )
+    show_gold: bool = option("Show the gold answers of a restricted benchmark too.", False)
 
 
-@expand_options
 def failures(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders.")],
+    runs: list[Path] = argument("Run folders.", value="RUN"),
     *,
-    review: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="An annotator's decisions (JSONL), which override rules and judge; may be repeated, one file per "
-            "annotator.",
-        ),
-    ] = None,
-    id_is: Annotated[
-        str,
-        typer.Option(
-            metavar="id|position|ordinal|META",
-            help="What the ids in review files, and in the file of a replayed judge, are: sample ids, positions from 0, "
-            "numbers from 1, or a meta field of the samples.",
-        ),
-    ] = "id",
+    review: list[Path] | None = option(
+        "An annotator's decisions (JSONL), which override rules and judge; may be repeated, one file per annotator.",
+        value="FILE",
+    ),
+    id_is: str = option(
+        "What the ids in review files, and in the file of a replayed judge, are: sample ids, positions from 0, "
+        "numbers from 1, or a meta field of the samples.",
+        "id",
+        value="id|position|ordinal|META",
+    ),
     moved: shared.MovedOptions,
     judging: FailureJudgeOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature")],
     endpoint: JudgeEndpointOptions,
     budget: shared.BudgetOptions,
     site: PagesOptions,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, including every answer's label.")
-    ] = False,
+    as_json: bool = option("Print one JSON object, including every answer's label.", False, names=("--json",)),
     quiet: shared.Quiet = False,
 ) -> None:
     """Label incorrect answers: by rules over trace and verdict, by a judge, and by annotators.

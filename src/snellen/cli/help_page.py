@@ -31,7 +31,7 @@ COMMON = frozenset(
         "seed",
         "data",
         "images",
-        "option",
+        "pairs",
         "column_map",
         "max_tokens",
         "temperature",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-import typer
+from typing import ClassVar
 
 from snellen.cli import options as shared
-from snellen.cli.console import note
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.console import print_notes
+from snellen.cli.option_parsing import REQUIRED, argument, option
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
 
@@ -20,50 +18,33 @@ class ImportedFileOptions:
 
     PANEL: ClassVar[str] = "The file"
 
-    id_is: Annotated[
-        str | None,
-        typer.Option(
-            metavar="id|position|index|ordinal|META",
-            help="What the ids are: sample ids, positions from 0, the field index, numbers from 1, or a meta field of "
-            "the samples.",
-            show_default="the only reading that fits",
-        ),
-    ] = None
-    id_field: Annotated[str | None, typer.Option(metavar="NAME", help="Field of the file with the id.")] = None
-    reply_field: Annotated[str | None, typer.Option(metavar="NAME", help="Field of the file with the reply.")] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="LABEL",
-            help="Name of the model that answered, for tables and reports.",
-            show_default="the model in the file, else the file's name",
-        ),
-    ] = None
+    id_is: str | None = option(
+        "What the ids are: sample ids, positions from 0, the field index, numbers from 1, or a meta field of "
+        "the samples.",
+        value="id|position|index|ordinal|META",
+        said="the only reading that fits",
+    )
+    id_field: str | None = option("Field of the file with the id.", value="NAME")
+    reply_field: str | None = option("Field of the file with the reply.", value="NAME")
+    model: str | None = option(
+        "Name of the model that answered, for tables and reports.",
+        names=("--model", "-m"),
+        value="LABEL",
+        said="the model in the file, else the file's name",
+    )
 
 
-@expand_options
 def import_answers(
-    answers: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Answers of another program: JSONL, CSV, TSV, parquet, xlsx, JSON, .eval, or a run."
-        ),
-    ],
+    answers: Path = argument(
+        "Answers of another program: JSONL, CSV, TSV, parquet, xlsx, JSON, .eval, or a run.", value="FILE"
+    ),
     *,
-    benchmark: Annotated[
-        str, typer.Option("--benchmark", metavar="NAME|FILE", help="Benchmark whose questions they answer.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the run.", show_default="results/BENCHMARK-imported-MODEL")
-    ] = None,
+    benchmark: str = option("Benchmark whose questions they answer.", REQUIRED, value="NAME|FILE"),
+    out: Path | None = option("Folder of the run.", said="results/BENCHMARK-imported-MODEL"),
     data: shared.DataOptions,
     file: ImportedFileOptions,
     seed: shared.Seed = 0,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an imported run of other answers in the folder.")
-    ] = False,
+    replace: bool = option("Replace an imported run of other answers in the folder.", False),
     profile: shared.Profiles = None,
     report: shared.WriteReport = False,
     as_json: shared.JsonResult = False,
@@ -95,5 +76,4 @@ def import_answers(
             replace=replace,
         )
     finish(ModelOutcome(runs=[run]), profile=profile, report=report, as_json=as_json)
-    for line in run.remarks if as_json else ():
-        note(f"note: {line}")
+    print_notes(run.remarks if as_json else ())

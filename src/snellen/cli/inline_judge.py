@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, ClassVar
 
 from snellen.cli.benchmark_options import JUDGE_DEFAULT, JUDGE_OPTION
 from snellen.cli.console import note
-from snellen.cli.judge_options import JudgeKeyEnv, JudgeUrl
+from snellen.cli.option_parsing import given, option
+from snellen.cli.options import JudgeKeyEnv, JudgeUrl, ReaderFor
 from snellen.engine.endpoints import judge_command
 from snellen.errors import UsageError
 
@@ -30,37 +29,18 @@ class InlineJudgeOptions:
 
     PANEL: ClassVar[str] = "Judge"
 
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            JUDGE_OPTION,
-            "--judge-model",
-            metavar="KIND:NAME",
-            help="Judge the replies with this model after the run, as `snellen judge RUN` does. Without a value the judge "
-            "is that of JUDGE_MODEL; none asks no judge that a declaration names.",
-            show_default="none",
-        ),
-    ] = None
-    rubric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Rubric of the judge: match, graded, judged, or a file (.toml).",
-            show_default="the benchmark's own",
-        ),
-    ] = None
+    judge: str | None = option(
+        "Judge the replies with this model after the run, as `snellen judge RUN` does. Without a value the judge "
+        "is that of JUDGE_MODEL; none asks no judge that a declaration names.",
+        names=(JUDGE_OPTION, "--judge-model"),
+        value="KIND:NAME",
+        said="none",
+    )
+    rubric: str | None = option(
+        "Rubric of the judge: match, graded, judged, or a file (.toml).", value="NAME|FILE", said="the benchmark's own"
+    )
     judge_base_url: JudgeUrl = None
     judge_key_env: JudgeKeyEnv = None
-
-
-ReaderFor = Annotated[
-    str,
-    typer.Option(
-        "--reader-for",
-        metavar="unread|all",
-        help="Replies that the reader is asked about. What the rules read counts as they read it, in either case.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -69,31 +49,17 @@ class InlineReaderOptions:
 
     PANEL: ClassVar[str] = "Reader"
 
-    reader: Annotated[
-        str | None,
-        typer.Option(
-            "--reader",
-            metavar="KIND:NAME",
-            help="Let this model quote the answers of replies that the rules leave unread, as `snellen read RUN` does; "
-            "none asks no reader that a declaration names.",
-            show_default="none",
-        ),
-    ] = None
+    reader: str | None = option(
+        "Let this model quote the answers of replies that the rules leave unread, as `snellen read RUN` does; "
+        "none asks no reader that a declaration names.",
+        value="KIND:NAME",
+        said="none",
+    )
     reader_for: ReaderFor = "unread"
-    reader_base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--reader-base-url", help="Endpoint of the reader, up to and including /v1.", show_default="JUDGE_BASE_URL"
-        ),
-    ] = None
-    reader_key_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the variable that holds the reader's key.",
-            show_default="JUDGE_API_KEY, else OPENAI_API_KEY",
-        ),
-    ] = None
+    reader_base_url: str | None = option("Endpoint of the reader, up to and including /v1.", said="JUDGE_BASE_URL")
+    reader_key_env: str | None = option(
+        "Name of the variable that holds the reader's key.", value="NAME", said="JUDGE_API_KEY, else OPENAI_API_KEY"
+    )
 
     def settings(self) -> JudgeSettings:
         """Return the settings of the reader's endpoint."""
@@ -101,15 +67,7 @@ class InlineReaderOptions:
 
     def require_used(self) -> None:
         """Raise UsageError for an option of a reader without one."""
-        changed = [
-            flag
-            for flag, value, default in (
-                ("--reader-for", self.reader_for, "unread"),
-                ("--reader-base-url", self.reader_base_url, None),
-                ("--reader-key-env", self.reader_key_env, None),
-            )
-            if value != default
-        ]
+        changed = given(self, but=("reader",))
         if self.reader is None and changed:
             raise UsageError(f"{changed[0]} is given without --reader", f"Add --reader api:NAME, or omit {changed[0]}.")
 
@@ -143,15 +101,11 @@ class AskedAfterRuns:
             "timeout_s": options.timeout_s,
             "patience_s": options.patience_s,
         }
-        for flag, value in (
-            ("--judge-base-url", judging.judge_base_url),
-            ("--judge-key-env", judging.judge_key_env),
-            ("--rubric", judging.rubric),
-        ):
-            if value is not None and judging.judge is None and not any(each.judge for each, _ in subjects):
-                raise UsageError(
-                    f"{flag} is given without {JUDGE_OPTION}", f"Add {JUDGE_OPTION} api:NAME, or omit {flag}."
-                )
+        without = given(judging, but=("judge",))
+        if without and judging.judge is None and not any(each.judge for each, _ in subjects):
+            raise UsageError(
+                f"{without[0]} is given without {JUDGE_OPTION}", f"Add {JUDGE_OPTION} api:NAME, or omit {without[0]}."
+            )
         reading.require_used()
         self._models = AskedModels(
             judging.judge,

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.judge_options import JudgeEndpointOptions
-from snellen.cli.option_parsing import expand_options, only
+from snellen.cli.option_parsing import REQUIRED, argument, only, option
+from snellen.cli.options import JudgeEndpointOptions, ReaderEndpointOptions, ReaderFor
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 
 
@@ -18,35 +18,22 @@ from snellen.cli.results import ModelOutcome, failures_as_json, finish
 class JudgeOptions:
     """Judge model, rubric and replies of a judged run."""
 
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="KIND:NAME", help="The judge model.", show_default="JUDGE_MODEL"),
-    ] = None
-    rubric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="match, graded, or a rubric file (.toml).",
-            show_default="the benchmark's own, else match",
-        ),
-    ] = None
-    out: Annotated[Path | None, typer.Option(help="Folder of the verdicts.", show_default="RUN_judged")] = None
-    with_images: Annotated[bool, typer.Option("--with-images", help="Send the images to the judge too.")] = False
-    rule: Annotated[
-        bool,
-        typer.Option("--rule", help="Do not judge replies that the benchmark's rule scores as correct; mark them."),
-    ] = False
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first N replies.")] = None
-    seed: Annotated[
-        int, typer.Option(help="Seed of the delimiters around replies and of a local judge's sampling.")
-    ] = 0
+    model: str | None = option("The judge model.", names=("--model", "-m"), value="KIND:NAME", said="JUDGE_MODEL")
+    rubric: str | None = option(
+        "match, graded, or a rubric file (.toml).", value="NAME|FILE", said="the benchmark's own, else match"
+    )
+    out: Path | None = option("Folder of the verdicts.", said="RUN_judged")
+    with_images: bool = option("Send the images to the judge too.", False)
+    rule: bool = option("Do not judge replies that the benchmark's rule scores as correct; mark them.", False)
+    limit: int | None = option("Judge only the first N replies.", least=1)
+    seed: int = option("Seed of the delimiters around replies and of a local judge's sampling.", 0)
     id_is: shared.IdIs = "id"
     resume: shared.Resume = False
 
 
-@expand_options
 def judge(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run whose replies are judged.")],
+    run: Path = argument("Folder of the run whose replies are judged.", value="RUN"),
+    *,
     options: JudgeOptions,
     moved: shared.MovedOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature", "top_p")],
@@ -82,4 +69,63 @@ def judge(
         )
     status = finish(ModelOutcome([judged]), profile=None, report=False, as_json=output.as_json)
     print_summary(judged, as_json=output.as_json)
+    raise typer.Exit(status)
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """Reader model, its rubric and the replies that it reads."""
+
+    reader: str = option("The reader model.", REQUIRED, names=("--reader", "--model", "-m"), value="KIND:NAME")
+    reader_for: ReaderFor = "unread"
+    rubric: str | None = option("Rubric of a reader (.toml).", value="FILE", said="that of the package")
+    out: Path | None = option("Folder of the readings.", said="RUN_read")
+    limit: int | None = option("Read only the first N replies.", least=1)
+    seed: int = option("Seed of the delimiters around replies and of a local reader's sampling.", 0)
+    id_is: shared.IdIs = "id"
+    resume: shared.Resume = False
+
+
+def read(
+    run: Path = argument("Folder of the run whose replies are read.", value="RUN"),
+    *,
+    options: ReaderOptions,
+    moved: shared.MovedOptions,
+    generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature", "top_p")],
+    endpoint: ReaderEndpointOptions,
+    budget: shared.BudgetOptions,
+    output: shared.OutputOptions,
+) -> None:
+    """Let a model quote the answers of replies that the rules leave unread, or resume that.
+
+    The model sees question, options and reply, never the gold answer. A quote that does not stand in the reply is refused;
+    the others are read by the run's own rules. `snellen score RUN` says which share a model read.
+    """
+    from snellen.cli.console import print_notes
+    from snellen.engine.progress import display
+    from snellen.engine.run_folder import READ, derived_folder
+    from snellen.runs.judge.ask import read as read_run
+    from snellen.runs.judge.reading import ALL, agreement
+    from snellen.runs.run import load_run
+
+    folder = options.out or derived_folder(run, READ)
+    with failures_as_json(folder, READ, options.reader, wanted=output.as_json):
+        reading = read_run(
+            run,
+            options.reader,
+            rubric=options.rubric,
+            replies=options.reader_for,
+            out=options.out,
+            data=moved.data,
+            images=moved.images,
+            trust=moved.trust,
+            display=display(as_json=output.as_json, quiet=output.quiet),
+            **shared.run_settings(options, generation, endpoint, budget),
+        )
+    status = finish(ModelOutcome([reading]), profile=None, report=False, as_json=output.as_json)
+    opened = load_run(run, trust=moved.trust).moved(moved.data, moved.images)
+    lines = [opened.judged_by()]
+    if options.reader_for == ALL and (said := opened.verdicts()) is not None:
+        lines.append(agreement(opened, said).text)
+    print_notes(filter(None, lines))
     raise typer.Exit(status)

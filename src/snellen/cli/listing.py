@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
 from msgspec import structs
 
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.data_files import data_facts, print_data_files
+from snellen.cli.option_parsing import argument, option
+from snellen.cli.preview import data_facts, print_data_files
 from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
@@ -30,30 +30,22 @@ CATALOGUE = "catalogue"
 
 
 def list_all(
-    benchmark: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="BENCHMARK|WORD",
-            help="Show these benchmarks with profiles, options and licence; with --runs, their runs. Other words list the "
-            "benchmarks whose lines have all of them. `catalogue` lists the declared ones.",
-        ),
-    ] = None,
-    long: Annotated[
-        bool,
-        typer.Option(
-            "--long",
-            "-l",
-            help="Show every benchmark as if it were named: profiles, options, sources, licences, citations.",
-        ),
-    ] = False,
-    runs: Annotated[bool, typer.Option("--runs", help="List the runs instead.")] = False,
-    results: Annotated[Path, typer.Option(help="Folder of the runs.")] = RESULTS,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Data of the named benchmarks: list its files, which are used, and why others are not."),
-    ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder or archive of its images, to be checked too.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    benchmark: list[str] | None = argument(
+        "Show these benchmarks with profiles, options and licence; with --runs, their runs. Other words list the "
+        "benchmarks whose lines have all of them. `catalogue` lists the declared ones.",
+        None,
+        value="BENCHMARK|WORD",
+    ),
+    long: bool = option(
+        "Show every benchmark as if it were named: profiles, options, sources, licences, citations.",
+        False,
+        names=("--long", "-l"),
+    ),
+    runs: bool = option("List the runs instead.", False),
+    results: Path = option("Folder of the runs.", RESULTS),
+    data: Path | None = option("Data of the named benchmarks: list its files, which are used, and why others are not."),
+    images: Path | None = option("Folder or archive of its images, to be checked too."),
+    as_json: bool = option("One JSON object.", False, names=("--json",)),
 ) -> None:
     """List benchmarks, one a line, and kinds of models; with --runs, list runs."""
     from snellen.benchmarks.base import Data

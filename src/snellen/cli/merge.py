@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import argument
 from snellen.cli.results import UNANSWERED, ModelOutcome, finish, profiles_json
 from snellen.errors import SnellenError
 
@@ -26,17 +26,13 @@ class MergedScores(NamedTuple):
     reason: str = ""
 
 
-@expand_options
 def merge(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the merged run.")],
-    shard: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="PART...",
-            help="Folders of parts, or folders that hold parts (shard-K-of-N). Without any: the parts in OUT.",
-            show_default=False,
-        ),
-    ] = None,
+    out: Path = argument("Folder of the merged run.", value="OUT"),
+    shard: list[Path] | None = argument(
+        "Folders of parts, or folders that hold parts (shard-K-of-N). Without any: the parts in OUT.",
+        None,
+        value="PART...",
+    ),
     *,
     as_json: shared.JsonResult = False,
 ) -> None:

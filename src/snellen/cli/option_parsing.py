@@ -1,15 +1,16 @@
-"""Parsing of options: groups of them, which are dataclasses, and the values that users type.
+"""Options of commands: described at the field or parameter that holds them, and parsed from what users type.
 
-Groups. A command takes one parameter per group, so each option is declared once, however many commands have it:
+Groups. Options of one concern are a dataclass, so each is declared once, however many commands have it:
 
     @dataclass(frozen=True)
-    class GenerationOptions:
-        PANEL: ClassVar[str] = "How the model writes"
+    class ReaderOptions:
+        PANEL: ClassVar[str] = "Reader"
 
-        temperature: Annotated[float | None, typer.Option(min=0.0, help="Sampling temperature.")] = None
+        reader: str = option("The reader model.", REQUIRED, names=("--reader", "-m"), value="KIND:NAME")
+        seed: int = option_of(ModelOptions, "seed")
 
-    @expand_options
-    def judge(run: Path, generation: Annotated[GenerationOptions, only("temperature")]) -> None: ...
+    @group.command()
+    def read(run: Path = argument("Folder of the run."), *, options: Annotated[ReaderOptions, only("seed")]) -> None: ...
 
 PANEL, if a group has it, is the heading of its options in --help, unless an option has a heading of its own.
 
@@ -25,13 +26,13 @@ import dataclasses
 import inspect
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
 from snellen.setting import settings_of
 
@@ -50,6 +51,9 @@ NEVER_EMPTY = (
 )
 """Parameters whose empty value would select the default, and with it requests that the user did not mean."""
 Registered = TypeVar("Registered", bound=Callable[..., Any])
+REQUIRED: Any = dataclasses.MISSING
+INFO = "typer"
+"""Key of an option in the metadata of its field."""
 _NOT_PLAIN: Any = object()
 _INT = re.compile(r"0|-?[1-9][0-9]{0,14}")
 _FLOAT = re.compile(r"(?:0|-?[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
@@ -73,32 +77,107 @@ class OptionGroup(NamedTuple):
     options: tuple[str, ...]
 
 
-def option(struct: type, field: str, *names: str, panel: str | None = None, envvar: str | None = None) -> Any:
-    """Return the option of a setting: its text, range, place holder and names are those of the struct's field.
+def option(
+    text: str,
+    default: Any = None,
+    *,
+    names: Sequence[str] = (),
+    value: str = "",
+    said: str = "",
+    least: float | None = None,
+    most: float | None = None,
+    panel: str | None = None,
+    env: str | None = None,
+    hidden: bool = False,
+) -> Any:
+    """Return a field, or the default of a parameter, that is an option.
 
     Args:
-        struct: a class with described fields (snellen.setting).
-        field: the field's name.
-        names: names of the option, where they are not those of the field.
+        text: what it sets, for --help.
+        default: its value where it is omitted; REQUIRED: it has to be given.
+        names: as typed; empty: the field's own name behind `--`.
+        value: place holder of the value; empty: after its type.
+        said: the default in words, where the value does not say it.
+        least, most: the range of a number.
         panel: its heading in --help, where it is not that of the group.
-        envvar: the environment variable that holds the value where the option is omitted.
+        env: the environment variable that holds the value where the option is omitted.
+        hidden: --help does not show it.
     """
-    said = settings_of(struct)[field]
-    return typer.Option(
-        *(names or said.options or (f"--{field.replace('_', '-')}",)),
-        metavar=said.value or None,
-        min=said.least,
-        max=said.most,
-        help=said.text,
-        envvar=envvar,
-        show_default=said.default or True,
+    info = OptionInfo(
+        param_decls=names,
+        help=text,
+        metavar=value or None,
+        show_default=said or True,
+        min=least,
+        max=most,
         rich_help_panel=panel,
+        envvar=env,
+        hidden=hidden,
     )
+    return dataclasses.field(default=default, metadata={INFO: info})
+
+
+def option_of(struct: type, field: str, default: Any = ..., *, panel: str | None = None, env: str | None = None) -> Any:
+    """Return the option of a setting, with the text, range, names and default of the struct's field (snellen.setting)."""
+    setting = settings_of(struct)[field]
+    if default is ...:
+        from msgspec import structs  # not for every `snellen --help`
+
+        default = next(each.default for each in structs.fields(struct) if each.name == field)
+    return option(
+        setting.text,
+        default,
+        names=setting.options,
+        value=setting.value,
+        said=setting.default,
+        least=setting.least,
+        most=setting.most,
+        panel=panel,
+        env=env,
+    )
+
+
+def argument(text: str, default: Any = REQUIRED, *, value: str = "", said: str = "") -> Any:
+    """Return the default of a parameter that is an argument. Its parts are those of `option`."""
+    info = ArgumentInfo(help=text, metavar=value or None, show_default=said or True)
+    return dataclasses.field(default=default, metadata={INFO: info})
 
 
 def only(*names: str) -> Only:
     """Name the options of a group that a command has, as in `Annotated[MediaOptions, only("max_pixels")]`."""
     return Only(names)
+
+
+def values(*groups: Any, but: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the values of groups by field, without the fields named in `but`."""
+    every = [(group, field.name) for group in groups for field in dataclasses.fields(group)]
+    return {name: getattr(group, name) for group, name in every if name not in but}
+
+
+def given(*groups: Any, but: Sequence[str] = ()) -> list[str]:
+    """Return the options of groups whose values are not their defaults, as typed, without the fields named in `but`."""
+    changed = [
+        field
+        for group in groups
+        for field in dataclasses.fields(group)
+        if field.name not in but and getattr(group, field.name) != field.default
+    ]
+    names = [INFO in field.metadata and field.metadata[INFO].param_decls for field in changed]
+    return [own[0] if own else _flag(field.name) for field, own in zip(changed, names, strict=True)]
+
+
+def _flag(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def typed(context: typer.Context, names: Sequence[str]) -> list[str]:
+    """Return the options among parameters that stand on the command line."""
+    sources = {
+        param.opts[0]: context.get_parameter_source(param.name or "")
+        for param in context.command.params
+        if param.name in names
+    }
+    return [option for option, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -111,12 +190,13 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, OptionGroup] = {}
     parameters: dict[str, inspect.Parameter] = {}
 
-    def add(name: str, default: Any, annotation: Any) -> None:
+    def add(name: str, default: Any, annotation: Any, panel: str | None = None) -> None:
         if name in parameters:
             raise TypeError(f"{command.__name__} has two options named {name}")
-        parameters[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-        )
+        kind, info = _described(annotation, default)
+        if info is not None:
+            default = _named(info, name, panel)
+        parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
     for name, parameter in inspect.signature(command).parameters.items():
         group = _group(hints[name])
@@ -127,8 +207,8 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
         field_hints = get_type_hints(group.dataclass, include_extras=True)
         for field in dataclasses.fields(group.dataclass):
             if field.name in group.options:
-                default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
-                add(field.name, default, _under_panel(field_hints[field.name], group.dataclass))
+                default = field if INFO in field.metadata else field.default
+                add(field.name, default, field_hints[field.name], getattr(group.dataclass, "PANEL", None))
 
     def expanded(**values: Any) -> None:
         built = {
@@ -143,15 +223,26 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     return expanded
 
 
-def _under_panel(annotation: Any, group: type) -> Any:
-    """Return an option's annotation with the group's heading, if it has none of its own."""
-    panel = getattr(group, "PANEL", None)
-    kind, *extras = get_args(annotation)
-    if panel is None or not isinstance(extras[0], OptionInfo) or extras[0].rich_help_panel is not None:
-        return annotation
-    option = copy.copy(extras[0])
-    option.rich_help_panel = panel
-    return Annotated[kind, option]
+def _described(annotation: Any, default: Any) -> tuple[Any, ParameterInfo | None]:
+    """Return the type of a parameter, and its description with its default; None for one that is no option."""
+    field = default
+    if get_origin(annotation) is Annotated:
+        annotation, field = get_args(annotation)
+    elif isinstance(default, dataclasses.Field):
+        default = default.default
+    else:
+        return annotation, None
+    info = copy.copy(field.metadata[INFO])
+    info.default = ... if default in (dataclasses.MISSING, inspect.Parameter.empty) else default
+    return annotation, info
+
+
+def _named(info: ParameterInfo, name: str, panel: str | None) -> ParameterInfo:
+    """Give an option its name and heading, where it has none of its own."""
+    if isinstance(info, OptionInfo):
+        info.param_decls = info.param_decls or (_flag(name),)
+        info.rich_help_panel = info.rich_help_panel or panel
+    return info
 
 
 def _group(hint: Any) -> OptionGroup | None:
@@ -229,8 +320,14 @@ class Commands(typer.Typer):
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
     ) -> Callable[[Registered], Registered]:
-        """Return the decorator that adds a command, as `typer.Typer.command` does."""
-        return super().command(name, cls=cls or CheckedCommand, **settings)
+        """Return the decorator that adds a command, as `typer.Typer.command` does; its groups become options."""
+        add = super().command(name, cls=cls or CheckedCommand, **settings)
+
+        def register(function: Registered) -> Registered:
+            add(expand_options(function))
+            return function
+
+        return register
 
 
 def _checked(param: Any) -> Any:

@@ -2,111 +2,116 @@
 
 # Annotations are not postponed here: every start would evaluate them again from text.
 
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import typer
+import msgspec
 from msgspec import structs
 
-from snellen.cli.option_parsing import option
-from snellen.cli.option_text import parse_json_object, parse_pairs
+from snellen.cli.option_parsing import option, option_of, values
 from snellen.engine.run_folder import RunSpec
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
 from snellen.setting import settings_of
 from snellen.types import Generation, MediaSettings
 
+if TYPE_CHECKING:
+    from snellen.models.base import ModelSettings
+
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
 SCALE, DATA, BATCHES = "Several GPUs or hosts", "Data", "Batches"
 LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
 
-MAX_SECONDS = 31_536_000.0  # a year
 
-IdIs = Annotated[str, option(ModelOptions, "id_is", panel=DATA)]
-PATIENCE = option(ModelOptions, "patience_s", panel=ENDPOINT)
-Seed = Annotated[int, option(ModelOptions, "seed")]
+FILE_HINT = "Check the path: @FILE names a file that holds one JSON object."
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+IdIs = Annotated[str, option_of(ModelOptions, "id_is", panel=DATA)]
+Seed = Annotated[int, option_of(ModelOptions, "seed")]
 Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume", hidden=True, help="Accepted until 0.4, without effect: an unfinished run is resumed by its command."
-    ),
+    bool, option("Accepted until 0.4, without effect: an unfinished run is resumed by its command.", hidden=True)
 ]
 PricesOfRun = Annotated[
     Path | None,
-    typer.Option("--prices", metavar="FILE", help="Price file (TOML or JSON): show the cost of the recorded answers."),
+    option("Price file (TOML or JSON): show the cost of the recorded answers.", names=("--prices",), value="FILE"),
 ]
 Profiles = Annotated[
     str | None,
-    typer.Option(
-        help="Scoring profiles to print, separated by commas, or all.",
-        show_default="the benchmark's first",
-        rich_help_panel=OUTPUT,
-    ),
+    option("Scoring profiles to print, separated by commas, or all.", said="the benchmark's first", panel=OUTPUT),
 ]
-AcuitySides = Annotated[
-    str | None,
-    typer.Option(metavar="PIXELS", help="Sides of the picture, by comma.", show_default="512; 96 for chart"),
-]
+AcuitySides = Annotated[str | None, option("Sides of the picture, by comma.", value="PIXELS", said="512; 96 for chart")]
 Trust = Annotated[
     bool,
-    typer.Option(
-        "--trust",
-        help="Only for folders whose author you trust: import the code and read the files that the run folder names.",
+    option("Only for folders whose author you trust: import the code and read the files that the run folder names."),
+]
+WriteReport = Annotated[bool, option("Write report.html.", names=("--report/--no-report",), panel=OUTPUT)]
+JsonResult = Annotated[bool, option("One JSON object on stdout.", names=("--json",), panel=OUTPUT)]
+Quiet = Annotated[bool, option("No progress.", names=("--quiet", "-q"), panel=OUTPUT)]
+LogTo = Annotated[
+    list[str] | None,
+    option(
+        "Log metrics with intervals, and settings, to wandb:PROJECT, trackio:PROJECT, mlflow:EXPERIMENT or "
+        "tensorboard:DIR; may be repeated.",
+        names=("--log",),
+        value="KIND:NAME",
+        panel=OUTPUT,
     ),
 ]
-WriteReport = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.", rich_help_panel=OUTPUT)]
-JsonResult = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=OUTPUT)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)]
+ReaderFor = Annotated[
+    str,
+    option(
+        "Replies that the reader is asked about. What the rules read counts as they read it, in either case.",
+        value="unread|all",
+    ),
+]
+JudgeUrl = Annotated[
+    str | None,
+    option(
+        "Endpoint of the judge, up to and including /v1.",
+        names=("--judge-base-url", "--judge-url", "--judge-api-base"),
+        said="JUDGE_BASE_URL",
+    ),
+]
+JudgeKeyEnv = Annotated[
+    str | None,
+    option("Name of the variable that holds the judge's key.", value="NAME", said="JUDGE_API_KEY, else OPENAI_API_KEY"),
+]
 
 
 @dataclass(frozen=True)
 class DataOptions:
     """The data of a benchmark."""
 
-    data: Annotated[Path | None, typer.Option(help="Folder or file of the benchmark's data.")] = None
-    images: Annotated[Path | None, typer.Option(help="Folder or archive of its images.")] = None
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", "-o", metavar="KEY=VALUE", help="A setting of the benchmark, also --KEY VALUE; may be repeated."
-        ),
-    ] = None
-    column_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="ROLE=COLUMN,…",
-            help="Columns of your own questions: question=prompt,answer=label,options=choices,category=topic.",
-        ),
-    ] = None
+    data: Path | None = option("Folder or file of the benchmark's data.")
+    images: Path | None = option("Folder or archive of its images.")
+    pairs: list[str] | None = option(
+        "A setting of the benchmark, also --KEY VALUE; may be repeated.", names=("--option", "-o"), value="KEY=VALUE"
+    )
+    column_map: list[str] | None = option(
+        "Columns of your own questions: question=prompt,answer=label,options=choices,category=topic.",
+        names=("--map",),
+        value="ROLE=COLUMN,…",
+    )
 
-    as_kit: Annotated[
-        bool,
-        typer.Option(
-            "--as-kit",
-            help="Read a table of questions as VLMEvalKit does: `None` and `NA` are empty cells.",
-            rich_help_panel=DATA,
-        ),
-    ] = False
+    as_kit: bool = option(
+        "Read a table of questions as VLMEvalKit does: `None` and `NA` are empty cells.", False, panel=DATA
+    )
 
     def benchmark_options(self) -> dict[str, str]:
         """Return the benchmark's settings by name, --map among them; raise UsageError for one that is no pair."""
-        pairs = (parse_pairs(self.option) if self.option else {}) | ({"as_kit": "true"} if self.as_kit else {})
-        mapped = [*filter(None, [pairs.get("map")]), *(self.column_map or ())]
-        return {**pairs, "map": ",".join(mapped)} if mapped else pairs
+        settings = (parse_pairs(self.pairs) if self.pairs else {}) | ({"as_kit": "true"} if self.as_kit else {})
+        mapped = [*filter(None, [settings.get("map")]), *(self.column_map or ())]
+        return {**settings, "map": ",".join(mapped)} if mapped else settings
 
 
 @dataclass(frozen=True)
 class MovedOptions:
     """The place of a recorded run's data, and the trust in its folder."""
 
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Folder or file of the benchmark's data, if it was moved.")
-    ] = None
-    images: Annotated[
-        Path | None, typer.Option("--images", help="Folder or archive of its images, if they were moved.")
-    ] = None
+    data: Path | None = option("Folder or file of the benchmark's data, if it was moved.")
+    images: Path | None = option("Folder or archive of its images, if they were moved.")
     trust: Trust = False
 
 
@@ -116,10 +121,10 @@ class GenerationOptions:
 
     PANEL: ClassVar[str] = WRITING
 
-    max_tokens: Annotated[int | None, option(Generation, "max_tokens")] = None
-    temperature: Annotated[float | None, option(Generation, "temperature")] = None
-    top_p: Annotated[float | None, option(Generation, "top_p")] = None
-    stop: Annotated[list[str] | None, option(Generation, "stop")] = None
+    max_tokens: int | None = option_of(Generation, "max_tokens")
+    temperature: float | None = option_of(Generation, "temperature")
+    top_p: float | None = option_of(Generation, "top_p")
+    stop: list[str] | None = option_of(Generation, "stop", default=None)
 
     def settings(self) -> Generation:
         """Build the sampling settings; raise UsageError for an empty stop text."""
@@ -136,11 +141,11 @@ class GenerationOptions:
 class StudyOptions(GenerationOptions):
     """Sampling settings of a run, what its prompts show before each question, and probabilities of tokens."""
 
-    system: Annotated[str | None, option(RunSpec, "system")] = None
-    few_shot: Annotated[int, option(RunSpec, "few_shot")] = 0
-    few_shot_from: Annotated[str | None, option(RunSpec, "few_shot_from")] = None
-    few_shot_draw: Annotated[Literal["fixed", "each"], option(RunSpec, "few_shot_draw")] = "fixed"
-    logprobs: Annotated[int | None, option(Generation, "logprobs")] = None
+    system: str | None = option_of(RunSpec, "system", default=None)
+    few_shot: int = option_of(RunSpec, "few_shot")
+    few_shot_from: str | None = option_of(RunSpec, "few_shot_from")
+    few_shot_draw: Literal["fixed", "each"] = option_of(RunSpec, "few_shot_draw")
+    logprobs: int | None = option_of(Generation, "logprobs")
 
     def settings(self) -> Generation:
         """Build the sampling settings; raise UsageError for an empty stop text, and a pool without a number of examples."""
@@ -158,26 +163,61 @@ class EndpointOptions:
 
     PANEL: ClassVar[str] = ENDPOINT
 
-    base_url: Annotated[str | None, option(ModelOptions, "base_url")] = None
-    key_env: Annotated[str | None, option(ModelOptions, "key_env")] = None
-    concurrency: Annotated[int, option(ModelOptions, "concurrency")] = 16
-    timeout: Annotated[float, option(ModelOptions, "timeout_s")] = 300.0
-    max_attempts: Annotated[int, option(RunSpec, "max_attempts")] = 6
-    retry_empty: Annotated[int, option(RunSpec, "retry_empty")] = 0
-    patience: Annotated[float | None, PATIENCE] = None
-    rpm: Annotated[float | None, option(ModelOptions, "rpm")] = None
-    tpm: Annotated[float | None, option(ModelOptions, "tpm")] = None
-    effort: Annotated[
-        Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None, option(ModelOptions, "effort")
-    ] = None
-    detail: Annotated[Literal["auto", "low", "high", "original"], option(ModelOptions, "detail")] = "auto"
-    responses: Annotated[bool, option(ModelOptions, "responses")] = False
-    stream: Annotated[bool, option(ModelOptions, "stream")] = False
-    extra_body: Annotated[str | None, option(ModelOptions, "extra_body")] = None
+    base_url: str | None = option_of(ModelOptions, "base_url")
+    key_env: str | None = option_of(ModelOptions, "key_env")
+    concurrency: int = option_of(ModelOptions, "concurrency")
+    timeout: float = option_of(ModelOptions, "timeout_s")
+    max_attempts: int = option_of(RunSpec, "max_attempts")
+    retry_empty: int = option_of(RunSpec, "retry_empty")
+    patience: float | None = option_of(ModelOptions, "patience_s")
+    rpm: float | None = option_of(ModelOptions, "rpm")
+    tpm: float | None = option_of(ModelOptions, "tpm")
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = option_of(
+        ModelOptions, "effort"
+    )
+    detail: Literal["auto", "low", "high", "original"] = option_of(ModelOptions, "detail")
+    responses: bool = option_of(ModelOptions, "responses")
+    stream: bool = option_of(ModelOptions, "stream")
+    extra_body: str | None = option_of(ModelOptions, "extra_body", default=None)
 
     def body(self) -> dict[str, Any]:
         """Return the object of --extra-body; raise UsageError if it is not one."""
         return {} if self.extra_body is None else parse_json_object(self.extra_body, "--extra-body")
+
+
+@dataclass(frozen=True)
+class JudgeEndpointOptions(EndpointOptions):
+    """Address and pace of requests to a judge, where the command has no other endpoint."""
+
+    base_url: str | None = option(
+        "OpenAI-compatible endpoint of the judge, up to and including /v1.",
+        names=("--judge-base-url", "--base-url", "--judge-url", "--judge-api-base"),
+        said="JUDGE_BASE_URL",
+    )
+    key_env: str | None = option(
+        "Name of the environment variable (or line of .env) that holds the judge's key. The key cannot be an "
+        "argument: other users could read it with ps.",
+        names=("--judge-key-env", "--key-env"),
+        value="NAME",
+        said="JUDGE_API_KEY, else OPENAI_API_KEY",
+    )
+
+
+@dataclass(frozen=True)
+class ReaderEndpointOptions(EndpointOptions):
+    """Address and pace of requests to a reader, where the command has no other endpoint."""
+
+    base_url: str | None = option(
+        "OpenAI-compatible endpoint of the reader, up to and including /v1.",
+        names=("--reader-base-url", "--base-url"),
+        said="JUDGE_BASE_URL",
+    )
+    key_env: str | None = option(
+        "Name of the environment variable (or line of .env) that holds the reader's key.",
+        names=("--reader-key-env", "--key-env"),
+        value="NAME",
+        said="JUDGE_API_KEY, else OPENAI_API_KEY",
+    )
 
 
 @dataclass(frozen=True)
@@ -186,15 +226,15 @@ class MediaOptions:
 
     PANEL: ClassVar[str] = IMAGES
 
-    max_long_side: Annotated[int | None, option(MediaSettings, "max_long_side")] = None
-    max_pixels: Annotated[int | None, option(MediaSettings, "max_pixels")] = None
-    image_format: Annotated[Literal["original", "jpeg", "png", "webp"], option(MediaSettings, "format")] = "original"
-    quality: Annotated[int, option(MediaSettings, "quality")] = 90
-    frames: Annotated[int | None, option(MediaSettings, "frames")] = None
-    fps: Annotated[float | None, option(MediaSettings, "fps")] = None
-    video: Annotated[Literal["frames", "native"], option(MediaSettings, "video")] = "frames"
-    blank_images: Annotated[bool, option(MediaSettings, "blank")] = False
-    corrupt: Annotated[list[str] | None, option(MediaSettings, "corrupt")] = None
+    max_long_side: int | None = option_of(MediaSettings, "max_long_side")
+    max_pixels: int | None = option_of(MediaSettings, "max_pixels")
+    image_format: Literal["original", "jpeg", "png", "webp"] = option_of(MediaSettings, "format")
+    quality: int = option_of(MediaSettings, "quality")
+    frames: int | None = option_of(MediaSettings, "frames", default=None)
+    fps: float | None = option_of(MediaSettings, "fps")
+    video: Literal["frames", "native"] = option_of(MediaSettings, "video")
+    blank_images: bool = option_of(MediaSettings, "blank")
+    corrupt: list[str] | None = option_of(MediaSettings, "corrupt", default=None)
 
     def settings(self) -> MediaSettings:
         """Build the media settings; raise UsageError for options that exclude each other."""
@@ -210,14 +250,10 @@ class MediaOptions:
             )
         return check_settings(
             MediaSettings(
-                max_long_side=self.max_long_side,
-                max_pixels=self.max_pixels,
+                **values(self, but=("image_format", "blank_images", "frames", "corrupt")),
                 format=self.image_format,
-                quality=self.quality,
-                frames=MediaSettings().frames if self.frames is None else self.frames,
                 blank=self.blank_images,
-                fps=self.fps,
-                video=self.video,
+                frames=MediaSettings().frames if self.frames is None else self.frames,
                 corrupt=",".join(self.corrupt or ()),
             )
         )
@@ -229,18 +265,48 @@ class LocalOptions:
 
     PANEL: ClassVar[str] = LOCAL
 
-    dtype: Annotated[str, option(ModelOptions, "dtype")] = "auto"
-    device: Annotated[str, option(ModelOptions, "device")] = "auto"
-    batch_size: Annotated[int, option(ModelOptions, "batch_size")] = 32
-    kv_cache: Annotated[str, option(ModelOptions, "kv_cache")] = "auto"
-    compile: Annotated[bool, option(ModelOptions, "compile")] = False
-    stop_after_first_json: Annotated[bool, option(ModelOptions, "stop_after_first_json")] = False
-    revision: Annotated[str | None, option(ModelOptions, "revision")] = None
-    engine_args: Annotated[str | None, option(ModelOptions, "engine_args")] = None
+    dtype: str = option_of(ModelOptions, "dtype")
+    device: str = option_of(ModelOptions, "device")
+    batch_size: int = option_of(ModelOptions, "batch_size")
+    kv_cache: str = option_of(ModelOptions, "kv_cache")
+    compile: bool = option_of(ModelOptions, "compile")
+    stop_after_first_json: bool = option_of(ModelOptions, "stop_after_first_json")
+    revision: str | None = option_of(ModelOptions, "revision")
+    engine_args: str | None = option_of(ModelOptions, "engine_args", default=None)
 
     def arguments(self) -> dict[str, Any]:
         """Return the object of --engine-args; raise UsageError if it is not one."""
         return {} if self.engine_args is None else parse_json_object(self.engine_args, "--engine-args")
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """Model, sandbox and limits of an agent."""
+
+    PANEL: ClassVar[str] = "Agents (agent:)"
+
+    agent_model: str | None = option_of(ModelOptions, "agent_model")
+    agent_config: Path | None = option_of(ModelOptions, "agent_config")
+    agent_bin: str | None = option_of(ModelOptions, "agent_bin")
+    sandbox: Literal["auto", "bubblewrap", "apptainer", "none"] = option_of(ModelOptions, "sandbox")
+    sif: Path | None = option_of(ModelOptions, "sif")
+    tools: Path | None = option_of(ModelOptions, "tools")
+    agent_network: Literal["endpoint", "host"] = option_of(ModelOptions, "agent_network")
+    agent_memory: str | None = option_of(ModelOptions, "agent_memory", default=None)
+    agent_disk: str | None = option_of(ModelOptions, "agent_disk", default=None)
+    agent_processes: int | None = option_of(ModelOptions, "agent_processes", default=None)
+    agent_open_files: int | None = option_of(ModelOptions, "agent_open_files", default=None)
+    agent_files: int | None = option_of(ModelOptions, "agent_files", default=None)
+    agent_depth: int | None = option_of(ModelOptions, "agent_depth", default=None)
+    agent_requests: int | None = option_of(ModelOptions, "agent_requests", default=None)
+
+    def settings(self, sif: Path | None) -> "ModelSettings":
+        """Return the agent's settings. `sif`: the image that is used; limits that are not set keep their defaults."""
+        chosen: Any = {name: value for name, value in values(replace(self, sif=sif)).items() if value is not None}
+        for name in {"agent_memory", "agent_disk"} & chosen.keys():
+            chosen[name] = parse_size(chosen[name], f"--{name.replace('_', '-')}")
+        settings: Any = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
+        return settings  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -249,8 +315,8 @@ class WorkerOptions:
 
     PANEL: ClassVar[str] = SCALE
 
-    nproc: Annotated[int | None, option(RunSpec, "nproc")] = None
-    ray: Annotated[str | None, option(RunSpec, "ray")] = None
+    nproc: int | None = option_of(RunSpec, "nproc")
+    ray: str | None = option_of(RunSpec, "ray")
 
 
 @dataclass(frozen=True)
@@ -259,21 +325,18 @@ class BudgetOptions:
 
     PANEL: ClassVar[str] = BUDGET
 
-    max_cost: Annotated[float | None, option(RunSpec, "max_cost")] = None
-    max_tokens_total: Annotated[int | None, option(RunSpec, "max_tokens_total")] = None
-    prices: Annotated[Path | None, option(ModelOptions, "prices")] = None
+    max_cost: float | None = option_of(RunSpec, "max_cost")
+    max_tokens_total: int | None = option_of(RunSpec, "max_tokens_total")
+    prices: Path | None = option_of(ModelOptions, "prices")
 
 
 @dataclass(frozen=True)
 class OutputOptions:
     """Form of progress and result."""
 
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="One JSON object on stdout, progress as JSON lines on stderr.", rich_help_panel=OUTPUT
-        ),
-    ] = False
+    as_json: bool = option(
+        "One JSON object on stdout, progress as JSON lines on stderr.", False, names=("--json",), panel=OUTPUT
+    )
     quiet: Quiet = False
 
 
@@ -288,30 +351,64 @@ def run_settings(*groups: Any) -> Any:
     Raises:
         UsageError: options exclude each other, or one has no such value.
     """
-    values: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for group in groups:
-        for each in fields(group):
-            name = _NAMES.get(each.name, each.name)
-            if name in _KNOWN:
-                values[name] = getattr(group, each.name)
+        named = {_NAMES.get(name, name): value for name, value in values(group).items()}
+        settings |= {name: value for name, value in named.items() if name in _KNOWN}
         match group:
             case GenerationOptions():
-                values["generation"] = group.settings()
+                settings["generation"] = group.settings()
             case MediaOptions():
-                values["media"] = group.settings()
+                settings["media"] = group.settings()
             case EndpointOptions():
-                values["extra_body"] = group.body()
+                settings["extra_body"] = group.body()
             case LocalOptions():
-                values["engine_args"] = group.arguments()
+                settings["engine_args"] = group.arguments()
             case BudgetOptions():
-                values["prices"] = None if group.prices is None else str(group.prices)
+                settings["prices"] = None if group.prices is None else str(group.prices)
             case DataOptions():
                 options = group.benchmark_options()
-                values |= {"data": group.data, "images": group.images, "benchmark_options": options}
-    return values
+                settings |= {"data": group.data, "images": group.images, "benchmark_options": options}
+    return settings
 
 
 def model_options(*groups: Any) -> ModelOptions:
     """Return the options of a model that groups of options hold. Raises as `run_settings`."""
-    values = run_settings(*groups)
-    return ModelOptions(**{name: value for name, value in values.items() if name in ModelOptions.__struct_fields__})
+    settings = run_settings(*groups)
+    return ModelOptions(**{name: value for name, value in settings.items() if name in ModelOptions.__struct_fields__})
+
+
+def parse_json_object(text: str, option: str) -> dict[str, Any]:
+    """Return the JSON object that an option holds, inline or as @FILE.
+
+    Raises:
+        UsageError: the file cannot be read, or the text is not a JSON object.
+    """
+    try:
+        data = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except OSError as error:
+        raise UsageError(f"{option} {text}: cannot read the file: {error.strerror}", FILE_HINT) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(
+            f"{option} is not a JSON object: {error}", "Example: '{\"top_k\": 1}', or @body.json."
+        ) from None
+
+
+def parse_pairs(options: Sequence[str] | None, option: str = "-o") -> dict[str, str]:
+    """Return {key: value} of options such as `-o key=value`; raise UsageError for one without a key or `=`."""
+    values: dict[str, str] = {}
+    for text in options or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"{option} {text!r} is not of the form key=value")
+        values[name.strip()] = value
+    return values
+
+
+def parse_size(text: str, option: str) -> int:
+    """Return the bytes of a size such as 512M or 2G, or of a plain number; raise UsageError for other text."""
+    matched = re.fullmatch(r"([0-9]{1,15})([KMG]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if matched is None:
+        raise UsageError(f"{option} {text!r} is not a size", "Write a number with K, M or G: 512M, 2G.")
+    return int(matched[1]) * _UNITS[matched[2].upper()]

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from msgspec import to_builtins
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.option_parsing import argument, option
 
 
 def power(
-    benchmark: Annotated[
-        str | None, typer.Argument(metavar="[BENCHMARK]", help="Name or file, for its number of questions.")
-    ] = None,
+    benchmark: str | None = argument("Name or file, for its number of questions.", None, value="[BENCHMARK]"),
     *,
-    difference: Annotated[float, typer.Option(help="Difference of the two models' mean scores, 0 to 1.")] = 0.02,
-    repeats: Annotated[int, typer.Option(min=1, help="Replies a question of either model.")] = 1,
-    stored: Annotated[
-        list[Path] | None,
-        typer.Option("--from", metavar="RUN", help="A stored run of the benchmark; pass two for their differences."),
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of questions.", show_default="all of the benchmark")
-    ] = None,
-    discordance: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of questions on which exactly one of the two is right.",
-            show_default="that of the stored runs, else 0.2",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Plot power against difference (.svg, .png).")
-    ] = None,
+    difference: float = option("Difference of the two models' mean scores, 0 to 1.", 0.02),
+    repeats: int = option("Replies a question of either model.", 1, least=1),
+    stored: list[Path] | None = option(
+        "A stored run of the benchmark; pass two for their differences.", names=("--from",), value="RUN"
+    ),
+    samples: int | None = option("Number of questions.", value="N", said="all of the benchmark", least=1),
+    discordance: float | None = option(
+        "Share of questions on which exactly one of the two is right.", said="that of the stored runs, else 0.2"
+    ),
+    plot: Path | None = option("Plot power against difference (.svg, .png).", value="FILE"),
     as_json: shared.JsonResult = False,
 ) -> None:
     """Say before a run which difference of two models a benchmark can show.

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from snellen.atomic_write import replacing
 from snellen.cli.console import note
-from snellen.cli.option_parsing import Commands
+from snellen.cli.option_parsing import REQUIRED, Commands, option
 from snellen.errors import StorageError, UsageError
 
 group = Commands(help="Import prompt wordings from another harness.", no_args_is_help=True)
@@ -28,17 +25,13 @@ def _group() -> None: ...
 
 @group.command(name="import")
 def import_prompts(
-    source: Annotated[Harness, typer.Option("--from", help="The harness.")],
-    path: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of its package.", show_default="the installed one"),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("prompts.toml"),
-    model_key: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Use a task's settings for this model, if it has any: gpt4v, gemini_api."),
-    ] = "default",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    source: Harness = option("The harness.", REQUIRED, names=("--from",)),
+    path: Path | None = option("Folder of its package.", value="DIR", said="the installed one"),
+    out: Path = option("The file to write.", Path("prompts.toml"), value="FILE"),
+    model_key: str = option(
+        "Use a task's settings for this model, if it has any: gpt4v, gemini_api.", "default", value="NAME"
+    ),
+    force: bool = option("Overwrite an existing file.", False),
 ) -> None:
     """Import the prompts of the spatial benchmarks from lmms-eval's task files, for --prompts of snellen run.
 

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from snellen.cli import options as shared
-from snellen.cli.console import note, remark, show, show_json
+from snellen.cli.console import note, print_notes, remark, show, show_json
+from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 from snellen.text import one_line, shorten, spreadsheet_cell
 
@@ -21,21 +20,15 @@ RESULTS = Path("results")
 
 
 def query(
-    sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="One SELECT over the tables runs, results, scores and metrics.")
-    ],
-    runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="RUN…", help="Run folders.", show_default="all under results/")
-    ] = None,
+    sql: str = argument("One SELECT over the tables runs, results, scores and metrics.", value="SQL"),
+    runs: list[Path] | None = argument("Run folders.", None, value="RUN…", said="all under results/"),
     trust: shared.Trust = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="One JSON object on stdout: columns and rows.", rich_help_panel=shared.OUTPUT),
-    ] = False,
-    as_csv: Annotated[
-        bool,
-        typer.Option("--csv", help="CSV with a header on stdout, written row by row.", rich_help_panel=shared.OUTPUT),
-    ] = False,
+    as_json: bool = option(
+        "One JSON object on stdout: columns and rows.", False, names=("--json",), panel=shared.OUTPUT
+    ),
+    as_csv: bool = option(
+        "CSV with a header on stdout, written row by row.", False, names=("--csv",), panel=shared.OUTPUT
+    ),
 ) -> None:
     """Query runs in SQL (DuckDB). Does not call any model and writes no file; docs/query.md lists the columns."""
     from snellen.engine.run_folder import runs_in
@@ -54,8 +47,7 @@ def query(
             _csv(result.columns, result.rows)
         else:
             _table(result.columns, result.rows)
-        for line in result.notes:
-            remark(line)
+        print_notes(result.notes)
 
 
 def _csv(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:

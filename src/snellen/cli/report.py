@@ -4,91 +4,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-import typer
+from typing import ClassVar
 
 from snellen.cli import options as shared
 from snellen.cli.console import note
 from snellen.cli.easi_reference import REFERENCES, show_comparison
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
-
-REFERENCE = "Comparison with a reference"
 
 
 @dataclass(frozen=True)
 class ReferenceOptions:
     """Comparison of the runs with a reference."""
 
-    PANEL: ClassVar[str] = REFERENCE
+    PANEL: ClassVar[str] = "Comparison with a reference"
 
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="easi",
-            help="Instead of the page: compare the runs with EASI's verification table and published rows.",
-        ),
-    ] = None
-    reference_model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Model of the reference to compare with.",
-            show_default="the one with the run's model name",
-        ),
-    ] = None
-    leaderboard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL|FILE",
-            help="Leaderboard to read: a base URL, or a file with its answer.",
-            show_default="EASI_LEADERBOARD_URL, else https://easi.lmms-lab.com",
-        ),
-    ] = None
-    faults: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Reproduce these faults of EASI's scoring (docs/easi-defects.md)."),
-    ] = None
+    reference: str | None = option(
+        "Instead of the page: compare the runs with EASI's verification table and published rows.", value="easi"
+    )
+    reference_model: str | None = option(
+        "Model of the reference to compare with.", value="NAME", said="the one with the run's model name"
+    )
+    leaderboard: str | None = option(
+        "Leaderboard to read: a base URL, or a file with its answer.",
+        value="URL|FILE",
+        said="EASI_LEADERBOARD_URL, else https://easi.lmms-lab.com",
+    )
+    faults: str | None = option("Reproduce these faults of EASI's scoring (docs/easi-defects.md).", value="NAME,...")
 
 
-@expand_options
 def report(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN", help="Run folders; with --reference also results of lmms-eval and VLMEvalKit."),
-    ],
+    runs: list[Path] = argument("Run folders; with --reference also results of lmms-eval and VLMEvalKit.", value="RUN"),
     *,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="File to write.", show_default="report.html in the run, or here if there are several"
-        ),
-    ] = None,
+    out: str | None = option(
+        "File to write.", value="FILE", said="report.html in the run, or here if there are several"
+    ),
     moved: shared.MovedOptions,
-    max_answers: Annotated[
-        int, typer.Option(min=1, help="Maximum answers in the gallery; unusable and incorrect ones come first.")
-    ] = 2000,
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="Show the gold answers of a restricted benchmark too.")
-    ] = False,
-    redact: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Instead of the page: write the run's results without gold answers, evidence and images, for publication.",
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Also write every plot as SVG and PDF to this folder, with an index."),
-    ] = None,
+    max_answers: int = option("Maximum answers in the gallery; unusable and incorrect ones come first.", 2000, least=1),
+    show_gold: bool = option("Show the gold answers of a restricted benchmark too.", False),
+    redact: Path | None = option(
+        "Instead of the page: write the run's results without gold answers, evidence and images, for publication.",
+        value="DIR",
+    ),
+    figures: Path | None = option(
+        "Also write every plot as SVG and PDF to this folder, with an index.", value="FOLDER"
+    ),
     comparison: ReferenceOptions,
     prices: shared.PricesOfRun = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="With --reference: one JSON object on stdout.", rich_help_panel=shared.OUTPUT),
-    ] = False,
+    as_json: bool = option(
+        "With --reference: one JSON object on stdout.", False, names=("--json",), panel=shared.OUTPUT
+    ),
 ) -> None:
     """Write one self-contained HTML page about one or more runs: scores, plots, and every answer with its images."""
     from snellen.engine.output_file import PAGE, require_output_file

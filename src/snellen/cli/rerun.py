@@ -9,38 +9,23 @@ from typing import Annotated
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_parsing import expand_options, only
+from snellen.cli.option_parsing import argument, only, option
 from snellen.cli.preview import require_rerun
 from snellen.cli.results import ModelOutcome, failures_as_json, finish, names
 
 
-@expand_options
 def rerun(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Repeat the whole run in this folder.",
-            show_default="resume RUN: run what is missing or failed",
-        ),
-    ] = None,
+    run: Path = argument("Folder of the run.", value="RUN"),
+    out: Path | None = option("Repeat the whole run in this folder.", said="resume RUN: run what is missing or failed"),
     *,
     moved: shared.MovedOptions,
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            help="Endpoint to use; required if the run is somebody else's and its endpoint is not this environment's."
-        ),
-    ] = None,
-    key_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Variable with the key; required if the run is somebody else's and names an unusual variable.",
-        ),
-    ] = None,
-    patience: Annotated[float | None, shared.PATIENCE] = None,
-    pace: Annotated[shared.EndpointOptions, only("rpm", "tpm")],
+    base_url: str | None = option(
+        "Endpoint to use; required if the run is somebody else's and its endpoint is not this environment's."
+    ),
+    key_env: str | None = option(
+        "Variable with the key; required if the run is somebody else's and names an unusual variable.", value="NAME"
+    ),
+    pace: Annotated[shared.EndpointOptions, only("patience", "rpm", "tpm")],
     prices: shared.PricesOfRun = None,
     profile: shared.Profiles = None,
     report: shared.WriteReport = False,
@@ -66,7 +51,7 @@ def rerun(
             key_env=key_env,
             trust=moved.trust,
             confirm=_confirm if interactive else None,
-            patience_s=patience,
+            patience_s=pace.patience,
             rpm=pace.rpm,
             tpm=pace.tpm,
             prices=prices,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from msgspec import structs, to_builtins
 
-from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.errors import tell
+from snellen.cli.console import new_table, note, print_notes, show, show_json, tell
 from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from snellen.cli.checks import CheckReport
     from snellen.runs.run import Run
     from snellen.runs.suite_overall import SuiteOverall
+    from snellen.runs.trackers import TrackedRun, TrackerTarget
 
 UNANSWERED = 9
 """Exit status of a finished run in which questions have no answer, or most answers say nothing."""
@@ -170,8 +170,7 @@ def _show(
         for line in reply_faults(run.meta):
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {line}")
         print(_last_line(run, report))
-        for line in run.remarks:
-            note(f"note: {line}")
+        print_notes(run.remarks)
     for overall in together:
         print(_suite_line(overall))
 
@@ -398,3 +397,31 @@ def _last_line(run: Run, report: bool) -> str:
     if report:
         parts.append(f"report {run.folder.report}")
     return " · ".join(parts)
+
+
+def log_targets(texts: Sequence[str]) -> list[TrackerTarget]:
+    """Check the values of --log before anything is asked; raise as `parse_targets`."""
+    from snellen.runs.trackers import parse_targets
+
+    return parse_targets(texts)
+
+
+def log_runs(targets: Sequence[TrackerTarget], runs: Sequence[Run], profile: str | None) -> None:
+    """Log runs to all targets, and print where they went. A tracker's fault is a warning."""
+    from snellen.runs.trackers.content import tracked_run
+
+    for run in runs:
+        try:
+            tracked = tracked_run(run, run.figures(profile))
+        except SnellenError as error:
+            note(f"warning: {run.path} is not logged: {error.message}")
+        else:
+            log_tracked(targets, tracked)
+
+
+def log_tracked(targets: Sequence[TrackerTarget], tracked: TrackedRun) -> None:
+    """Log one run to all targets, and print where it went."""
+    from snellen.runs.trackers import log_run
+
+    for result in log_run(targets, tracked):
+        note(result.line)

@@ -6,27 +6,26 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from snellen.cli import options as shared
-from snellen.cli.console import new_table, note, remark, show, show_json
-from snellen.cli.option_parsing import Commands, expand_options
-from snellen.cli.review_card import card
+from snellen.cli.console import new_table, note, print_notes, remark, show, show_json
+from snellen.cli.option_parsing import REQUIRED, Commands, argument, option
 from snellen.errors import StorageError, UsageError
+from snellen.scoring.metric_text import legend, mark, span
+from snellen.text import one_line
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from snellen.runs.reviews.decisions import CaseKey
+    from snellen.runs.reviews.judge_card import ConfusionPart, JudgeCard
     from snellen.runs.reviews.status import ReviewStatus
     from snellen.runs.run import Run
     from snellen.scoring.statistics.agreement import Coefficient
 
 group = Commands(help="Review verdicts: audit samples, agreement, exchange with Label Studio.", no_args_is_help=True)
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-Profile = Annotated[
-    str | None,
-    typer.Option(help="Scoring profile whose verdicts are reviewed.", show_default="the benchmark's first"),
-]
+RunArgument = Annotated[Path, argument("Run folder.", value="RUN")]
+Profile = Annotated[str | None, option("Scoring profile whose verdicts are reviewed.", said="the benchmark's first")]
 
 
 class CaseChoice(StrEnum):
@@ -45,7 +44,7 @@ def _group() -> None: ...
 
 @group.command()
 def status(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders.")],
+    runs: list[Path] = argument("Run folders.", value="RUN…"),
     as_json: shared.JsonResult = False,
 ) -> None:
     """Show how far the review of each run is, and how the reviewers agree.
@@ -127,19 +126,14 @@ def coefficient_text(coefficient: Coefficient) -> str:
 
 
 @group.command()
-@expand_options
 def sample(
     run: RunArgument,
-    size: Annotated[int, typer.Option(min=1, metavar="N", help="Replies to draw.")],
+    size: int = option("Replies to draw.", REQUIRED, value="N", least=1),
     *,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD,…",
-            help="Stratify by these meta fields of the samples, or by verdict; strata share N by their size.",
-        ),
-    ] = None,
+    seed: int = option("Seed of the draw.", 0),
+    by: str | None = option(
+        "Stratify by these meta fields of the samples, or by verdict; strata share N by their size.", value="FIELD,…"
+    ),
     moved: shared.MovedOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -173,26 +167,18 @@ def sample(
     print(f"Review it: snellen view {run.parent} --review NAME")
 
 
-group.command()(card)
-
-
 @group.command(name="export")
-@expand_options
 def export_tasks(
     run: RunArgument,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File of tasks (JSON); the labelling configuration goes to FILE.xml.")
-    ],
+    out: Path = option("File of tasks (JSON); the labelling configuration goes to FILE.xml.", REQUIRED, value="FILE"),
     *,
-    cases: Annotated[CaseChoice, typer.Option(help="Which replies, the most doubtful first.")] = CaseChoice.DOUBTFUL,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Export only the first N.")] = None,
+    cases: CaseChoice = option("Which replies, the most doubtful first.", CaseChoice.DOUBTFUL),
+    limit: int | None = option("Export only the first N.", value="N", least=1),
     profile: Profile = None,
-    embed_images: Annotated[
-        bool, typer.Option("--embed-images/--no-embed-images", help="Embed images, at most 1,024 pixels wide or high.")
-    ] = True,
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="Include the gold answers of a restricted benchmark.")
-    ] = False,
+    embed_images: bool = option(
+        "Embed images, at most 1,024 pixels wide or high.", True, names=("--embed-images/--no-embed-images",)
+    ),
+    show_gold: bool = option("Include the gold answers of a restricted benchmark.", False),
     moved: shared.MovedOptions,
 ) -> None:
     """Export replies as tasks for Label Studio, with the decisions that there are. No task names the model."""
@@ -244,28 +230,21 @@ def _chosen(run: Run, choice: CaseChoice, profile: str | None) -> list[CaseKey]:
 
 
 @group.command(name="import")
-@expand_options
 def import_decisions(
     run: RunArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Export of Label Studio, JSON or JSON-MIN.")],
+    file: Path = argument("Export of Label Studio, JSON or JSON-MIN.", value="FILE"),
     *,
-    reviewer: Annotated[
-        list[str] | None,
-        typer.Option(metavar="THEIRS=NAME", help="Name of an annotator's id, e-mail or name; may be repeated."),
-    ] = None,
-    word: Annotated[
-        list[str] | None,
-        typer.Option(metavar="THEIRS=DECISION", help="What a choice of the project means; may be repeated."),
-    ] = None,
-    id_field: Annotated[str, typer.Option(metavar="NAME", help="Member of a task's data with the sample id.")] = (
-        "sample_id"
+    reviewer: list[str] | None = option(
+        "Name of an annotator's id, e-mail or name; may be repeated.", value="THEIRS=NAME"
     ),
-    control: Annotated[str, typer.Option(metavar="NAME", help="Name of the project's choices.")] = "decision",
+    word: list[str] | None = option("What a choice of the project means; may be repeated.", value="THEIRS=DECISION"),
+    id_field: str = option("Member of a task's data with the sample id.", "sample_id", value="NAME"),
+    control: str = option("Name of the project's choices.", "decision", value="NAME"),
     moved: shared.MovedOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
     """Import decisions from Label Studio into RUN/reviews.jsonl. Decisions that are there already are skipped."""
-    from snellen.cli.option_text import parse_pairs
+    from snellen.cli.options import parse_pairs
     from snellen.runs.reviews import ReviewJournal, read_audit_sample
     from snellen.runs.reviews.decisions import reviewer_name
     from snellen.runs.reviews.label_studio import read_annotations
@@ -296,3 +275,96 @@ def import_decisions(
         print(f"  skipped: {number:,} × {reason}")
     for line in imported.problems:
         note(line)
+
+
+class DecisionDesign(StrEnum):
+    """Which decisions make a card."""
+
+    AUDIT = "audit"
+    ALL = "all"
+
+
+@group.command()
+def card(
+    runs: list[Path] = argument("Run folders with reviews.", value="RUN…"),
+    *,
+    of: str | None = option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first"),
+    by: list[str] | None = option(
+        "Slice by this meta column; may be repeated.", value="META", said="kind, level, task …"
+    ),
+    design: DecisionDesign | None = option(
+        "Use the decisions of audit samples alone, or all of them.", said="audit, if each run has one"
+    ),
+    out: Path | None = option("Write the cards as one HTML page too.", value="FILE", said="no page"),
+    moved: shared.MovedOptions,
+    as_json: shared.JsonResult = False,
+) -> None:
+    """Show how automatic verdicts compare with people's decisions: a card for each judge, by model and by slice."""
+    from snellen.engine.output_file import require_output_file
+    from snellen.reports.judge_card import write_judge_cards
+    from snellen.runs.reviews.judge_card import judge_cards
+    from snellen.runs.run import load_run
+    from snellen.runs.run_paths import find_runs
+
+    if out is not None:
+        require_output_file(out, "--out", (".html",))
+    folders = find_runs(runs, say=remark)
+    opened = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in folders]
+    cards = judge_cards(opened, of=of, by=by, design=None if design is None else design.value)
+    if out is not None:
+        write_judge_cards(cards, out)
+    if as_json:
+        show_json({"cards": [_card_json(each) for each in cards]})
+        return
+    for each in cards:
+        show(_confusion_table(each))
+        show(_rates_table(each))
+        print_notes(each.notes)
+    if out is not None:
+        print(f"written to {out}")
+
+
+def _card_json(each: JudgeCard) -> dict[str, Any]:
+    from msgspec import to_builtins
+
+    content: dict[str, Any] = to_builtins(each)
+    return content
+
+
+def _confusion_table(each: JudgeCard) -> Table:
+    """Build the table of automatic verdicts against people's decisions."""
+    from snellen.runs.reviews.judge_card import PEOPLE
+
+    counts = each.parts[0].counts
+    used = [word for word in PEOPLE if any(word in cells for cells in counts.values())]
+    who = ", ".join(each.reviewers)
+    table = new_table(one_line(f"{each.judge} against {who} · {each.parts[0].n:,} replies"), ["marked"], used)
+    for marked, cells in counts.items():
+        table.add_row(marked, *(f"{cells.get(word, 0):,}" for word in used))
+    return table
+
+
+RATES = ("error", "false_right", "false_wrong", "sensitivity", "specificity", "gold_error")
+
+
+def _rates_table(each: JudgeCard) -> Table:
+    """Build the table of rates, one line a part; a cell has the share, its interval and the replies behind it."""
+    used = [rate for rate in RATES if any(metric.name == rate for part in each.parts for metric in part.metrics)]
+    table = new_table(None, ["part"], ["n", *(rate.replace("_", " ") for rate in used), "kappa"])
+    for part in each.parts:
+        table.add_row(one_line(part.name), f"{part.n:,}", *(_rate(part, rate) for rate in used), _kappa(part))
+    table.caption = legend(metric for part in each.parts for metric in part.metrics) or None
+    return table
+
+
+def _rate(part: ConfusionPart, rate: str) -> str:
+    metric = next((metric for metric in part.metrics if metric.name == rate), None)
+    if metric is None or metric.value is None:
+        return "–"
+    return f"{metric.value:.3f}\n{span(metric.ci95)}{mark(metric.interval)}\nn {metric.n:,}"
+
+
+def _kappa(part: ConfusionPart) -> str:
+    if part.kappa.value is None:
+        return "–"
+    return f"{part.kappa.value:.2f}\n{span(part.kappa.ci95, '.2f')}"

@@ -6,17 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from msgspec import structs
 
 from snellen.cli import options as shared
-from snellen.cli.agent_options import AgentOptions
 from snellen.cli.checks import CheckOptions, CheckReport
-from snellen.cli.console import note
-from snellen.cli.data_files import show_data_files, show_reading
-from snellen.cli.errors import tell
+from snellen.cli.console import note, print_notes, tell
 from snellen.cli.inline_judge import (
     AskedAfterRuns,
     InlineJudgeOptions,
@@ -24,17 +21,19 @@ from snellen.cli.inline_judge import (
     asked_after_runs,
     print_summary,
 )
-from snellen.cli.option_parsing import expand_options, option
+from snellen.cli.option_parsing import argument, option, option_of
+from snellen.cli.options import AgentOptions
 from snellen.cli.preview import (
     require_models,
     require_profile,
     require_run_folder,
     require_used_data,
+    show_data_files,
     show_estimates,
+    show_reading,
 )
-from snellen.cli.results import FailedModel, ModelOutcome, finish, tell_failure
+from snellen.cli.results import FailedModel, ModelOutcome, finish, log_runs, log_targets, tell_failure
 from snellen.cli.serve import parse_vllm
-from snellen.cli.tracker_log import LogTo, log_runs, log_targets
 from snellen.engine.run_folder import RunSpec
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.models.base import ModelOptions
@@ -49,45 +48,26 @@ if TYPE_CHECKING:
 class RunOptions:
     """Models, folder and samples of a run."""
 
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="KIND:NAME",
-            help="Model to evaluate, such as embedded, api:NAME or local:NAME; may be repeated.",
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the run, or of the runs if there are several.",
-            show_default="results/BENCHMARK-MODEL",
-        ),
-    ] = None
-    limit: Annotated[int | None, option(RunSpec, "limit")] = None
-    shard: Annotated[str | None, option(RunSpec, "shard", panel=shared.SCALE)] = None
-    repeats: Annotated[int, option(RunSpec, "repeats")] = 1
+    model: list[str] | None = option(
+        "Model to evaluate, such as embedded, api:NAME or local:NAME; may be repeated.",
+        names=("--model", "-m"),
+        value="KIND:NAME",
+    )
+    out: Path | None = option("Folder of the run, or of the runs if there are several.", said="results/BENCHMARK-MODEL")
+    limit: int | None = option_of(RunSpec, "limit")
+    shard: str | None = option_of(RunSpec, "shard", default=None, panel=shared.SCALE)
+    repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
-    serve: Annotated[
-        str | None,
-        typer.Option(
-            metavar="'vllm MODEL …'",
-            help="Start this server for the run, as `snellen serve` does, and stop it afterwards.",
-        ),
-    ] = None
+    serve: str | None = option(
+        "Start this server for the run, as `snellen serve` does, and stop it afterwards.", value="'vllm MODEL …'"
+    )
     id_is: shared.IdIs = "id"
     resume: shared.Resume = False
-    cache: Annotated[str | None, option(ModelOptions, "cache")] = None
-    strict_data: Annotated[bool, option(RunSpec, "strict_data", panel=shared.DATA)] = False
-    batch: Annotated[bool, option(RunSpec, "batch", panel=shared.BATCHES)] = False
-    poll: Annotated[float | None, option(RunSpec, "poll_s", panel=shared.BATCHES, envvar="SNELLEN_BATCH_POLL")] = None
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Show questions, images, estimated tokens and cost. Sends nothing, needs no key."
-        ),
-    ] = False
+    cache: str | None = option_of(ModelOptions, "cache")
+    strict_data: bool = option_of(RunSpec, "strict_data", panel=shared.DATA)
+    batch: bool = option_of(RunSpec, "batch", panel=shared.BATCHES)
+    poll: float | None = option_of(RunSpec, "poll_s", panel=shared.BATCHES, env="SNELLEN_BATCH_POLL")
+    dry_run: bool = option("Show questions, images, estimated tokens and cost. Sends nothing, needs no key.", False)
 
 
 @dataclass(frozen=True)
@@ -96,14 +76,14 @@ class RunOutputOptions(shared.OutputOptions, CheckOptions):
 
     profile: shared.Profiles = None
     report: shared.WriteReport = False
-    log: LogTo = None
+    log: shared.LogTo = None
 
 
-def run_benchmarks(
-    benchmark: Annotated[
-        list[str],
-        typer.Argument(metavar="BENCHMARK", help="Benchmarks to run (`snellen list` shows them), or a plan (.toml)."),
-    ],
+def run(
+    benchmark: list[str] = argument(
+        "Benchmarks to run (`snellen list` shows them), or a plan (.toml).", value="BENCHMARK"
+    ),
+    *,
     options: RunOptions,
     data: shared.DataOptions,
     generation: shared.StudyOptions,
@@ -185,8 +165,7 @@ def run_benchmarks(
         faults = _check(specs, benchmarks, folders, output.profile, dry_run=options.dry_run)
         subjects = [(each, spec.data) for spec, each in zip(specs, benchmarks, strict=True)]
         asked = asked_after_runs(judging, readers, subjects, base.options)
-        for line in () if checks is None else checks.possible(specs, benchmarks, output.profile):
-            note(f"note: {line}")
+        print_notes(() if checks is None else checks.possible(specs, benchmarks, output.profile))
         if options.dry_run:
             for spec, each in zip(specs, benchmarks, strict=True):
                 if (reading := each.reading(spec.data)) is not None:
@@ -209,9 +188,6 @@ def run_benchmarks(
     if targets:
         log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
-
-
-run = expand_options(run_benchmarks)
 
 
 def _agent_settings(agents: AgentOptions, benchmarks: Sequence[str]) -> ModelSettings:
@@ -307,8 +283,7 @@ def _perform_all(
             if verbose and (spec.data.path is not None or reading is not None):
                 judge = None if asked is None else asked.of(benchmark).judge
                 is_judged_table = judge is not None and benchmark.table is not None
-                for line in () if is_judged_table else benchmark.notices(spec.data):
-                    note(f"note: {line}")
+                print_notes(() if is_judged_table else benchmark.notices(spec.data))
             progress = display(as_json=output.as_json, quiet=output.quiet)
             outcome.runs.append(perform(spec, RunFolder(folder), benchmark=benchmark, display=progress, trust=True))
         except Exception as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from snellen.cli.console import new_table, note, show, show_json
+from snellen.cli.console import new_table, note, print_notes, show, show_json
+from snellen.cli.option_parsing import given
 from snellen.cli.results import UNANSWERED
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, InterruptedRunError, RunLockedError, SnellenError, UsageError
@@ -56,8 +57,7 @@ def run_plan(path: str, call: PlanCall) -> int:
 
         for cell in cells:
             profiles_of(cell.subject, call.profile)
-    for line in sorted(changes(out, cells)):
-        note(f"note: {line}")
+    print_notes(sorted(changes(out, cells)))
     if call.dry_run:
         _show_cells(cells, as_json=call.as_json)
         return 0
@@ -109,13 +109,7 @@ def refuse_other_options(groups: Sequence[Any]) -> None:
     Raises:
         UsageError: one of them is not at its default.
     """
-    changed = [
-        f"--{own.name.replace('_', '-')}"
-        for group in groups
-        for own in fields(group)
-        if own.name not in ALLOWED and getattr(group, own.name) != own.default
-    ]
-    if changed:
+    if changed := given(*groups, but=ALLOWED):
         raise UsageError(
             f"{', '.join(changed)}: a plan has its models, data and settings in the file",
             "Write them into the plan; docs/plans.md lists its keys.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from msgspec import structs
@@ -14,9 +14,8 @@ from snellen.cli import options as shared
 from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.inline_judge import InlineReaderOptions
-from snellen.cli.option_parsing import expand_options
-from snellen.cli.results import UNANSWERED, show_details
-from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
+from snellen.cli.option_parsing import argument, option
+from snellen.cli.results import UNANSWERED, log_targets, log_tracked, show_details
 from snellen.errors import UsageError
 from snellen.runs.threshold_check import answers_case, threshold_cases
 from snellen.scoring.metric_text import counted, is_detail, legend, mark, span
@@ -28,24 +27,20 @@ if TYPE_CHECKING:
     from snellen.runs.scoring import Scored, Summary
     from snellen.types import Metric
 
-FILES = "Answers of other programs"
-
 
 @dataclass(frozen=True)
 class AnswerFileOptions:
     """Columns of a file of answers that another program wrote."""
 
-    PANEL: ClassVar[str] = FILES
+    PANEL: ClassVar[str] = "Answers of other programs"
 
-    id_field: Annotated[str | None, typer.Option(metavar="NAME", help="Field of the file with the id.")] = None
-    reply_field: Annotated[str | None, typer.Option(metavar="NAME", help="Field of the file with the reply.")] = None
-    id_is: Annotated[
-        str,
-        typer.Option(
-            metavar="id|position|ordinal|META",
-            help="What the ids are: sample ids, positions from 0, numbers from 1, or a meta field of the samples.",
-        ),
-    ] = "id"
+    id_field: str | None = option("Field of the file with the id.", value="NAME")
+    reply_field: str | None = option("Field of the file with the reply.", value="NAME")
+    id_is: str = option(
+        "What the ids are: sample ids, positions from 0, numbers from 1, or a meta field of the samples.",
+        "id",
+        value="id|position|ordinal|META",
+    )
 
 
 @dataclass(frozen=True)
@@ -54,89 +49,55 @@ class ReviewOptions:
 
     PANEL: ClassVar[str] = "Reviews (--profile reviewed, audited)"
 
-    of: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROFILE", help="Profile whose verdicts were reviewed.", show_default="the benchmark's first"
-        ),
-    ] = None
-    wrong_gold: Annotated[
-        str,
-        typer.Option(
-            metavar="omit|correct|keep",
-            help="Samples with a wrong gold answer: leave out, score by the corrected answer, or score as they are.",
-        ),
-    ] = "omit"
-    ambiguous: Annotated[
-        str,
-        typer.Option(
-            metavar="omit|keep|wrong",
-            help="Ambiguous questions and unreadable images: leave out, score as they are, or count as wrong.",
-        ),
-    ] = "omit"
-    gold: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Corrected gold answers: rows of sample_id and gold. Implies --wrong-gold correct.",
-            show_default="the corrections in the reviews",
-        ),
-    ] = None
+    of: str | None = option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first")
+    wrong_gold: str = option(
+        "Samples with a wrong gold answer: leave out, score by the corrected answer, or score as they are.",
+        "omit",
+        value="omit|correct|keep",
+    )
+    ambiguous: str = option(
+        "Ambiguous questions and unreadable images: leave out, score as they are, or count as wrong.",
+        "omit",
+        value="omit|keep|wrong",
+    )
+    gold: Path | None = option(
+        "Corrected gold answers: rows of sample_id and gold. Implies --wrong-gold correct.",
+        value="FILE",
+        said="the corrections in the reviews",
+    )
 
 
 @dataclass(frozen=True)
 class ScoreOutputOptions:
     """Form and further places of the scores."""
 
-    per_sample: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write one JSON line per sample and profile, in the file's order."),
-    ] = None
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Print every metric: those by class, letter and wording too.", rich_help_panel=shared.OUTPUT
-        ),
-    ] = False
-    log: LogTo = None
+    per_sample: Path | None = option("Write one JSON line per sample and profile, in the file's order.", value="FILE")
+    every: bool = option(
+        "Print every metric: those by class, letter and wording too.", False, names=("--all",), panel=shared.OUTPUT
+    )
+    log: shared.LogTo = None
     as_json: shared.JsonResult = False
 
 
-@expand_options
 def score(
-    results: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULTS",
-            help="A run's folder, or a file of answers: JSONL, CSV, TSV, parquet, xlsx, JSON, .eval.",
-        ),
-    ],
+    results: Path = argument(
+        "A run's folder, or a file of answers: JSONL, CSV, TSV, parquet, xlsx, JSON, .eval.", value="RESULTS"
+    ),
     *,
-    benchmark: Annotated[
-        str | None, typer.Option(help="Benchmark that was answered.", show_default="the run's own")
-    ] = None,
+    benchmark: str | None = option("Benchmark that was answered.", said="the run's own"),
     data: shared.DataOptions,
     trust: shared.Trust = False,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Scoring profiles, separated by commas, or all; reviewed and audited use the run's reviews.",
-            show_default="the benchmark's first",
-        ),
-    ] = None,
+    profile: str | None = option(
+        "Scoring profiles, separated by commas, or all; reviewed and audited use the run's reviews.",
+        said="the benchmark's first",
+    ),
     reviews: ReviewOptions,
-    disagreements: Annotated[
-        bool,
-        typer.Option("--disagreements", help="List the samples on which profiles differ, with what each extracted."),
-    ] = False,
-    judge_replies: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Replies of a judge, for samples that a judge decides: rows of vid, sample_id or id, and reply.",
-            show_default="the verdicts in RUN_judged",
-        ),
-    ] = None,
+    disagreements: bool = option("List the samples on which profiles differ, with what each extracted.", False),
+    judge_replies: Path | None = option(
+        "Replies of a judge, for samples that a judge decides: rows of vid, sample_id or id, and reply.",
+        value="FILE",
+        said="the verdicts in RUN_judged",
+    ),
     reading: InlineReaderOptions,
     columns: AnswerFileOptions,
     prices: shared.PricesOfRun = None,

@@ -3,99 +3,58 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_parsing import Commands, expand_options, only
+from snellen.cli.option_parsing import Commands, argument, given, only, option
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.models.serve.vllm import VllmSettings
-
-VLLM_PANEL = "serve vllm"
-OWN_DEFAULTS = {
-    "dtype": "auto",
-    "device": "auto",
-    "batch_size": 32,
-    "kv_cache": "auto",
-    "compile": False,
-    "revision": None,
-    "max_tokens": None,
-    "max_pixels": None,
-    "max_long_side": None,
-    "stop_after_first_json": False,
-    "max_body_mb": 64,
-    "server": "snellen",
-}
-"""Options of Snellen's own server, which vLLM does not have."""
-VLLM_DEFAULTS = {
-    "gpu": None,
-    "data_parallel": None,
-    "tensor_parallel": None,
-    "docker": None,
-    "apptainer": None,
-    "log": None,
-    "startup_timeout": 1800.0,
-}
-"""Options of `snellen serve vllm`, which Snellen's own server does not have."""
 
 
 @dataclass(frozen=True)
 class ServerOptions:
     """Address, name and limits of the server."""
 
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. The default is reachable from this machine only.")
-    ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 selects a free one.", min=0, max=65535)] = 8000
-    name: Annotated[
-        str | None, typer.Option(help="Model name for clients; by default its name here.", show_default=False)
-    ] = None
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(help="Environment variable that holds the key clients must send.", show_default=False),
-    ] = None
-    max_body_mb: Annotated[int, typer.Option(help="Maximum size of a request, in MiB.", min=1)] = 64
-    server: Annotated[
-        Literal["snellen", "transformers"],
-        typer.Option(help="snellen: batches, refuses addresses. transformers: its own `transformers serve`."),
-    ] = "snellen"
+    host: str = option("Address to listen on. The default is reachable from this machine only.", "127.0.0.1")
+    port: int = option("Port to listen on; 0 selects a free one.", 8000, least=0, most=65535)
+    name: str | None = option("Model name for clients; by default its name here.")
+    api_key_env: str | None = option("Environment variable that holds the key clients must send.")
+    max_body_mb: int = option("Maximum size of a request, in MiB.", 64, least=1)
+    server: Literal["snellen", "transformers"] = option(
+        "snellen: batches, refuses addresses. transformers: its own `transformers serve`.", "snellen"
+    )
 
 
 @dataclass(frozen=True)
 class VllmOptions:
     """GPUs, container and start of a vLLM server."""
 
-    PANEL: ClassVar[str] = VLLM_PANEL
+    PANEL: ClassVar[str] = "serve vllm"
 
-    gpu: Annotated[str | None, typer.Option(metavar="IDS", help="GPUs, separated by commas; by default all.")] = None
-    data_parallel: Annotated[int | None, typer.Option(min=1, help="Number of copies of the model.")] = None
-    tensor_parallel: Annotated[int | None, typer.Option(min=1, help="Number of GPUs per copy.")] = None
-    docker: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="Run this Docker image instead of `vllm` on the PATH.")
-    ] = None
-    apptainer: Annotated[Path | None, typer.Option(metavar="SIF", help="Run this Apptainer image.")] = None
-    log: Annotated[Path | None, typer.Option(help="File for vLLM's output.", show_default="vllm-PORT.log")] = None
-    startup_timeout: Annotated[float, typer.Option(min=1, help="Maximum seconds until the server answers.")] = 1800.0
+    gpu: str | None = option("GPUs, separated by commas; by default all.", value="IDS")
+    data_parallel: int | None = option("Number of copies of the model.", least=1)
+    tensor_parallel: int | None = option("Number of GPUs per copy.", least=1)
+    docker: str | None = option("Run this Docker image instead of `vllm` on the PATH.", value="IMAGE")
+    apptainer: Path | None = option("Run this Apptainer image.", value="SIF")
+    log: Path | None = option("File for vLLM's output.", said="vllm-PORT.log")
+    startup_timeout: float = option("Maximum seconds until the server answers.", 1800.0, least=1)
 
 
-@expand_options
 def serve(
     context: typer.Context,
-    model: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[vllm] MODEL",
-            help="embedded, local:NAME, or the path of a model folder. After the word vllm: the model for vLLM, and "
-            "after -- more arguments for it.",
-            show_default=False,
-        ),
-    ],
+    model: list[str] = argument(
+        "embedded, local:NAME, or the path of a model folder. After the word vllm: the model for vLLM, and "
+        "after -- more arguments for it.",
+        value="[vllm] MODEL",
+    ),
+    *,
     server: ServerOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens")],
     media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
@@ -115,7 +74,7 @@ def serve(
         serve_vllm(vllm_settings(_with_variables(context)))
     if len(model) > 1:
         raise UsageError(f"one model is served, not {len(model)}: {' '.join(model)}", "See snellen serve --help.")
-    _refuse(context.params, VLLM_DEFAULTS, "is for `snellen serve vllm MODEL`.")
+    _refuse(given(vllm), "is for `snellen serve vllm MODEL`.")
     from snellen.cli.console import note
     from snellen.models.serve import run
 
@@ -124,17 +83,12 @@ def serve(
     if server.server == "transformers":
         from snellen.models.serve import transformers_serve
 
-        unusable = {
-            "--name": server.name,
-            "--api-key-env": server.api_key_env,
-            "--max-tokens": generation.max_tokens,
-            "--max-pixels": media.max_pixels,
-            "--max-long-side": media.max_long_side,
-            "--stop-after-first-json": local.stop_after_first_json,
-            "--kv-cache": local.kv_cache != "auto",
-            "--compile": local.compile,
-        }
-        transformers_serve.refuse(unusable)
+        unusable = given(server, but=("host", "port", "max_body_mb", "server")) + given(generation, media)
+        unusable += given(local, but=("dtype", "device", "batch_size", "revision"))
+        if unusable:
+            raise UsageError(
+                f"{', '.join(unusable)}: transformers serve has no such option.", "Omit it, or use --server snellen."
+            )
         transformers_serve.serve(path, options, server.host, server.port)
     from snellen.models.api.services import find_key
     from snellen.models.local.model import open_model
@@ -144,8 +98,8 @@ def serve(
     run.serve(loaded, server.name or public, server.host, server.port, key, server.max_body_mb * 2**20, note)
 
 
-def _refuse(values: Mapping[str, Any], defaults: Mapping[str, Any], reason: str) -> None:
-    if changed := [f"--{name.replace('_', '-')}" for name, value in defaults.items() if values[name] != value]:
+def _refuse(changed: Sequence[str], reason: str) -> None:
+    if changed:
         raise UsageError(f"{', '.join(changed)} {reason}", f"Omit {', '.join(changed)}.")
 
 
@@ -173,7 +127,9 @@ def vllm_settings(values: Mapping[str, Any]) -> VllmSettings:
     words: list[str] = list(values["model"])
     if len(words) < 2 or words[1].startswith("-"):
         raise UsageError("serve vllm: no model is named", "Example: snellen serve vllm Qwen/Qwen3-VL-8B-Instruct-FP8")
-    _refuse(values, OWN_DEFAULTS, "is for Snellen's own server; pass options of vLLM after --.")
+    own = [_group(values, kind) for kind in (shared.LocalOptions, shared.MediaOptions, shared.GenerationOptions)]
+    own_server = given(_group(values, ServerOptions), but=("host", "port", "name", "api_key_env"))
+    _refuse([*given(*own), *own_server], "is for Snellen's own server; pass options of vLLM after --.")
     return VllmSettings(
         model=words[1],
         name=values["name"] or "",
@@ -189,6 +145,11 @@ def vllm_settings(values: Mapping[str, Any]) -> VllmSettings:
         log=values["log"],
         startup_s=values["startup_timeout"],
     )
+
+
+def _group(values: Mapping[str, Any], kind: type[Any]) -> Any:
+    """Return a group of options from the values by parameter."""
+    return kind(**{each.name: values[each.name] for each in fields(kind) if each.name in values})
 
 
 def parse_vllm(line: str) -> VllmSettings:

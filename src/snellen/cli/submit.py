@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, remark, show, show_json
-from snellen.cli.option_parsing import Commands, expand_options
+from snellen.cli.option_parsing import REQUIRED, Commands, argument, option
 from snellen.errors import PreflightError
 from snellen.scoring.metric_text import mark, span
 
@@ -21,39 +21,26 @@ if TYPE_CHECKING:
     from snellen.easi.submit import Prepared
 
 group = Commands(help="Send results to a leaderboard.", no_args_is_help=True)
-ABOUT = "About the model"
 
 
 @dataclass(frozen=True)
 class SubmissionOptions:
     """Facts about the model in a submission."""
 
-    PANEL: ClassVar[str] = ABOUT
+    PANEL: ClassVar[str] = "About the model"
 
-    model_name: Annotated[
-        str | None, typer.Option(metavar="ORG/MODEL", help="Model name on the hub.", show_default="the runs' own")
-    ] = None
-    model_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="pretrained, finetuned, instruction or rl.")
-    ] = None
-    precision: Annotated[str | None, typer.Option(metavar="TYPE", help="bfloat16, float16, float32 or int8.")] = None
-    revision: Annotated[str | None, typer.Option(help="Revision of its repository.", show_default="main")] = None
-    weight_type: Annotated[str | None, typer.Option(metavar="TYPE", help="Original, Delta or Adapter.")] = None
-    base_model: Annotated[
-        str | None, typer.Option(metavar="ORG/MODEL", help="Base model of a delta or an adapter.")
-    ] = None
-    backend: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="vlmevalkit, lmmseval or others.", show_default="as the results say"),
-    ] = None
-    remarks: Annotated[str | None, typer.Option(help="Free text.")] = None
-    submission_configs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|FILE", help='All of these as JSON: {"modelName": …, "modelType": …}; options override it.'
-        ),
-    ] = None
-    mention: Annotated[bool, typer.Option("--mention", help="Add to the remarks how the scores were computed.")] = False
+    model_name: str | None = option("Model name on the hub.", value="ORG/MODEL", said="the runs' own")
+    model_type: str | None = option("pretrained, finetuned, instruction or rl.", value="TYPE")
+    precision: str | None = option("bfloat16, float16, float32 or int8.", value="TYPE")
+    revision: str | None = option("Revision of its repository.", said="main")
+    weight_type: str | None = option("Original, Delta or Adapter.", value="TYPE")
+    base_model: str | None = option("Base model of a delta or an adapter.", value="ORG/MODEL")
+    backend: str | None = option("vlmevalkit, lmmseval or others.", value="NAME", said="as the results say")
+    remarks: str | None = option("Free text.")
+    submission_configs: str | None = option(
+        'All of these as JSON: {"modelName": …, "modelType": …}; options override it.', value="JSON|FILE"
+    )
+    mention: bool = option("Add to the remarks how the scores were computed.", False)
 
     def named(self) -> dict[str, str | None]:
         """Return the facts under the leaderboard's names."""
@@ -74,42 +61,27 @@ def _group() -> None: ...
 
 
 @group.command()
-@expand_options
 def easi(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULTS",
-            help="Run folders of the spatial benchmarks, parents of these, or folders and files of lmms-eval's or "
-            "VLMEvalKit's results; all of one model.",
-        ),
-    ],
+    results: list[Path] = argument(
+        "Run folders of the spatial benchmarks, parents of these, or folders and files of lmms-eval's or "
+        "VLMEvalKit's results; all of one model.",
+        REQUIRED,
+        value="RESULTS",
+    ),
     *,
     details: SubmissionOptions,
-    profile: Annotated[
-        str, typer.Option(help="Scoring profile of all benchmarks: easi, vlmevalkit, lmms-eval or strict.")
-    ] = "easi",
-    out: Annotated[Path, typer.Option(help="Folder for submissions, one subfolder each.")] = Path(
-        "results/submissions"
+    profile: str = option("Scoring profile of all benchmarks: easi, vlmevalkit, lmms-eval or strict.", "easi"),
+    out: Path = option("Folder for submissions, one subfolder each.", Path("results/submissions")),
+    endpoint: str | None = option("URL to send to.", value="URL", said="the leaderboard's"),
+    upload: Literal["auto", "request", "blob"] = option(
+        "How the zip is sent: in one request (4.5 MB, longer replies cut), by the blob store (20 MB), or auto: by "
+        "the store if one request cannot hold it.",
+        "auto",
     ),
-    endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL to send to.", show_default="the leaderboard's")
-    ] = None,
-    upload: Annotated[
-        Literal["auto", "request", "blob"],
-        typer.Option(
-            help="How the zip is sent: in one request (4.5 MB, longer replies cut), by the blob store (20 MB), or auto: by "
-            "the store if one request cannot hold it."
-        ),
-    ] = "auto",
-    allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Send even if one of the eight benchmarks is incomplete.")
-    ] = False,
+    allow_incomplete: bool = option("Send even if one of the eight benchmarks is incomplete.", False),
     trust: shared.Trust = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Prepare and show the submission without sending it.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without confirmation.")] = False,
+    dry_run: bool = option("Prepare and show the submission without sending it.", False),
+    yes: bool = option("Send without confirmation.", False, names=("--yes", "-y")),
     as_json: shared.JsonResult = False,
 ) -> None:
     """Submit a model's results on the spatial benchmarks to EASI's leaderboard.

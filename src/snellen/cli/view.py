@@ -6,16 +6,13 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-import typer
+from typing import ClassVar
 
 from snellen.cli import options as shared
 from snellen.cli.console import note
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 
-SERVER = "Server"
 TOKEN_VARIABLE = "SNELLEN_VIEW_TOKEN"  # noqa: S105 - a name, no token
 LEAST_TOKEN = 16
 
@@ -24,52 +21,33 @@ LEAST_TOKEN = 16
 class ViewServerOptions:
     """Address of the pages, and who may open them."""
 
-    PANEL: ClassVar[str] = SERVER
+    PANEL: ClassVar[str] = "Server"
 
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 selects a free one.")] = 8765
-    host: Annotated[
-        str,
-        typer.Option(help="Address to listen on. Any other than the default requires --token.", show_default=True),
-    ] = "127.0.0.1"
-    token: Annotated[
-        bool,
-        typer.Option(
-            "--token",
-            help="Require a random token, printed as part of the address; a cookie keeps it in the browser. "
-            "SNELLEN_VIEW_TOKEN sets a fixed one.",
-        ),
-    ] = False
-    open_browser: Annotated[
-        bool | None,
-        typer.Option(
-            "--open/--no-open", help="Open the browser.", show_default="open on a desktop, not over SSH or in CI"
-        ),
-    ] = None
+    port: int = option("Port to listen on; 0 selects a free one.", 8765, least=0, most=65535)
+    host: str = option("Address to listen on. Any other than the default requires --token.", "127.0.0.1")
+    token: bool = option(
+        "Require a random token, printed as part of the address; a cookie keeps it in the browser. "
+        "SNELLEN_VIEW_TOKEN sets a fixed one.",
+        False,
+    )
+    open_browser: bool | None = option(
+        "Open the browser.", names=("--open/--no-open",), said="open on a desktop, not over SSH or in CI"
+    )
 
 
-@expand_options
 def view(
-    root: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of the runs; nested ones and imported ones are included.")
-    ] = Path("results"),
+    root: Path = argument(
+        "Folder of the runs; nested ones and imported ones are included.", Path("results"), value="FOLDER"
+    ),
     *,
-    review: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[,NAME]",
-            help="Review verdicts under this name, or choose among several in each browser; without it the pages only show.",
-        ),
-    ] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write the pages as static files instead of serving them; replaces an earlier export.",
-        ),
-    ] = None,
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="Show the gold answers of restricted benchmarks too.")
-    ] = False,
+    review: str | None = option(
+        "Review verdicts under this name, or choose among several in each browser; without it the pages only show.",
+        value="NAME[,NAME]",
+    ),
+    export: Path | None = option(
+        "Write the pages as static files instead of serving them; replaces an earlier export.", value="FOLDER"
+    ),
+    show_gold: bool = option("Show the gold answers of restricted benchmarks too.", False),
     trust: shared.Trust = False,
     server: ViewServerOptions,
 ) -> None:

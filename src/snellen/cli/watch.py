@@ -11,10 +11,9 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
-from snellen.cli.option_parsing import expand_options, only
+from snellen.cli.option_parsing import REQUIRED, argument, only, option
 from snellen.cli.preview import require_profile, require_run_folder, require_used_data
-from snellen.cli.results import UNANSWERED
-from snellen.cli.tracker_log import LogTo, log_targets, log_tracked
+from snellen.cli.results import UNANSWERED, log_targets, log_tracked
 from snellen.errors import SnellenError, UsageError
 from snellen.scoring.metric_text import bracketed
 from snellen.text import slug
@@ -37,67 +36,44 @@ class WatchOptions:
 
     PANEL: ClassVar[str] = "Watch"
 
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the runs, watch.json and watch.html.", show_default="results/watch-CHECKPOINTS"),
-    ] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Run only the first N samples.")] = None
+    out: Path | None = option("Folder of the runs, watch.json and watch.html.", said="results/watch-CHECKPOINTS")
+    limit: int | None = option("Run only the first N samples.", least=1)
     seed: shared.Seed = 0
-    once: Annotated[bool, typer.Option("--once", help="Evaluate the checkpoints that are there, and end.")] = False
-    idle: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.0,
-            max=shared.MAX_SECONDS,
-            help="End when no checkpoint has come or changed for this long.",
-            show_default="watch until stopped",
-        ),
-    ] = None
-    poll: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.05, max=MAX_POLL_S, help="Time between two looks at the folder.")
-    ] = 10.0
-    settle: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.0,
-            max=MAX_POLL_S,
-            help="Time for which a checkpoint without trainer_state.json must be unchanged before it is read.",
-        ),
-    ] = 10.0
+    once: bool = option("Evaluate the checkpoints that are there, and end.", False)
+    idle: float | None = option(
+        "End when no checkpoint has come or changed for this long.",
+        value="SECONDS",
+        said="watch until stopped",
+        least=0.0,
+        most=31_536_000.0,
+    )
+    poll: float = option("Time between two looks at the folder.", 10.0, value="SECONDS", least=0.05, most=MAX_POLL_S)
+    settle: float = option(
+        "Time for which a checkpoint without trainer_state.json must be unchanged before it is read.",
+        10.0,
+        value="SECONDS",
+        least=0.0,
+        most=MAX_POLL_S,
+    )
 
 
 @dataclass(frozen=True)
 class StepOutputOptions(shared.OutputOptions):
     """Metric, trackers and form of the scores."""
 
-    profile: Annotated[
-        str | None,
-        typer.Option(help="Scoring profile.", show_default="the benchmark's first", rich_help_panel=shared.OUTPUT),
-    ] = None
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Metric to draw over the steps.",
-            show_default="the profile's first",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None
-    log: LogTo = None
+    profile: str | None = option("Scoring profile.", said="the benchmark's first", panel=shared.OUTPUT)
+    metric: str | None = option(
+        "Metric to draw over the steps.", value="NAME", said="the profile's first", panel=shared.OUTPUT
+    )
+    log: shared.LogTo = None
 
 
-@expand_options
 def watch(
-    checkpoints: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINTS", help="Folder with checkpoint-500/, step_1000/ and so on.")
-    ],
+    checkpoints: Path = argument("Folder with checkpoint-500/, step_1000/ and so on.", value="CHECKPOINTS"),
     *,
-    benchmark: Annotated[
-        list[str],
-        typer.Option("--benchmark", "-b", metavar="BENCHMARK", help="Benchmark to evaluate; may be repeated."),
-    ],
+    benchmark: list[str] = option(
+        "Benchmark to evaluate; may be repeated.", REQUIRED, names=("--benchmark", "-b"), value="BENCHMARK"
+    ),
     watching: WatchOptions,
     data: shared.DataOptions,
     generation: shared.GenerationOptions,

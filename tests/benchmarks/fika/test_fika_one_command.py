@@ -13,7 +13,7 @@ from benchmarks.fika import made
 from benchmarks.fika.made import FikaJudge, answer
 from snellen import load_run
 from snellen.cli import main
-from snellen.cli.benchmark_options import with_bare_judge
+from snellen.cli.benchmark_options import with_omitted_values
 from snellen.cli.environment import sandbox_image
 
 
@@ -80,8 +80,8 @@ def test_a_judge_without_a_value_is_that_of_the_variables(model, judge, tmp_path
     assert run(model, "--data", "../fika.zip", "--judge", "--concurrency", "4", "--resume") == 0
     assert summary_line(capsys.readouterr().out)["judge"] == "api:stub-judge"
     assert run(model, "--data", "../fika.zip", "--judge") == 0
-    assert with_bare_judge(["judge", "run", "--judge"]) == ["judge", "run", "--judge"]
-    assert with_bare_judge(["run", "x", "--judge", "api:y"]) == ["run", "x", "--judge", "api:y"]
+    assert with_omitted_values(["judge", "run", "--judge"]) == ["judge", "run", "--judge"]
+    assert with_omitted_values(["run", "x", "--judge", "api:y"]) == ["run", "x", "--judge", "api:y"]
 
 
 @pytest.mark.parametrize(

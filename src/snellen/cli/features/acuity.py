@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from snellen.cli import options as shared
-from snellen.cli.console import new_table, note, redraw, show, show_json
+from snellen.cli.console import new_table, note, print_notes, redraw, show, show_json
 from snellen.cli.features.shared import group
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import REQUIRED, option
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,25 +26,19 @@ class DrawingOptions:
 
     PANEL: ClassVar[str] = "What is measured"
 
-    attributes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Conditions by comma, as of `snellen acuity`: gap, contrast@8, colour; chart for the embedded encoder.",
-            show_default="those of --with, else chart for embedded, default for others",
-        ),
-    ] = None
-    sides: shared.AcuitySides = None
-    levels: Annotated[int, typer.Option(min=3, max=100, help="Number of levels of each condition.")] = 12
-    train: Annotated[int, typer.Option(min=16, max=10_000, help="Drawings of each level that train the readouts.")] = (
-        192
+    attributes: str | None = option(
+        "Conditions by comma, as of `snellen acuity`: gap, contrast@8, colour; chart for the embedded encoder.",
+        value="NAMES",
+        said="those of --with, else chart for embedded, default for others",
     )
-    test: Annotated[int, typer.Option(min=8, max=10_000, help="Drawings of each level that test them.")] = 96
-    shape: Annotated[
-        Literal["logistic", "normal", "weibull"] | None,
-        typer.Option(help="Shape of the curve.", show_default="that of --with, else logistic"),
-    ] = None
-    seed: Annotated[int, typer.Option(help="Seed of the drawings.")] = 0
+    sides: shared.AcuitySides = None
+    levels: int = option("Number of levels of each condition.", 12, least=3, most=100)
+    train: int = option("Drawings of each level that train the readouts.", 192, least=16, most=10_000)
+    test: int = option("Drawings of each level that test them.", 96, least=8, most=10_000)
+    shape: Literal["logistic", "normal", "weibull"] | None = option(
+        "Shape of the curve.", said="that of --with, else logistic"
+    )
+    seed: int = option("Seed of the drawings.", 0)
 
 
 @dataclass(frozen=True)
@@ -55,36 +47,27 @@ class EncodingOptions:
 
     PANEL: ClassVar[str] = "Speed"
 
-    output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Output of the encoder, as of `snellen features extract`.", show_default="its first"
-        ),
-    ] = None
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
+    output: str | None = option(
+        "Output of the encoder, as of `snellen features extract`.", value="NAME", said="its first"
+    )
+    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
+    batch_size: int = option("Images per batch.", 64, least=1)
 
 
 @group.command()
-@expand_options
 def acuity(
-    encoder: Annotated[
-        str,
-        typer.Option(
-            metavar="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-            help="A vision model, or a vision-language model, whose vision tower is used.",
-        ),
-    ],
+    encoder: str = option(
+        "A vision model, or a vision-language model, whose vision tower is used.",
+        REQUIRED,
+        value="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
+    ),
     *,
     drawing: DrawingOptions,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--with",
-            metavar="RUN",
-            help="Compare with the answers of this run of `snellen acuity`: a folder, or a model.",
-        ),
-    ] = None,
+    run: str | None = option(
+        "Compare with the answers of this run of `snellen acuity`: a folder, or a model.",
+        names=("--with",),
+        value="RUN",
+    ),
     encoding: EncodingOptions,
     as_json: shared.JsonResult = False,
 ) -> None:
@@ -149,8 +132,7 @@ def acuity(
         return
     _show(encoder, chosen, thresholds, measured)
     note("; ".join(f"{name}: {value}" for name, value in about.items() if value is not None))
-    for line in notes:
-        note(f"note: {line}")
+    print_notes(notes)
 
 
 def _measured(run: str) -> MeasuredRun:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from snellen.cli import options as shared
 from snellen.cli.features.shared import group, show_result, store_notes
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
 from snellen.types import Metric
@@ -31,24 +29,14 @@ MODEL, TABLES = "Extract first", "Tables"
 class ComparisonOptions:
     """Stores to compare, and how."""
 
-    outputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Output of each stage, separated by commas.",
-            show_default="projector_input (else the first), then aligned (else the first)",
-        ),
-    ] = None
-    each: Annotated[
-        bool, typer.Option("--each", help="Treat each STORE as a separate data set with raw and aligned outputs.")
-    ] = False
-    cross: Annotated[
-        bool, typer.Option("--cross", help="Compare one probe over the classes of all STOREs with a probe per STORE.")
-    ] = False
-    anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="Compare stages of different encoders as well; the table names them."),
-    ] = False
+    outputs: str | None = option(
+        "Output of each stage, separated by commas.",
+        value="NAMES",
+        said="projector_input (else the first), then aligned (else the first)",
+    )
+    each: bool = option("Treat each STORE as a separate data set with raw and aligned outputs.", False)
+    cross: bool = option("Compare one probe over the classes of all STOREs with a probe per STORE.", False)
+    anyway: bool = option("Compare stages of different encoders as well; the table names them.", False)
 
 
 @dataclass(frozen=True)
@@ -57,13 +45,8 @@ class AlignmentTableOptions:
 
     PANEL: ClassVar[str] = TABLES
 
-    tables: Annotated[
-        bool,
-        typer.Option("--tables", help="Train a probe per STORE; average by paradigm, data scale and encoder scale."),
-    ] = False
-    towers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own towers, in the format of families.toml.")
-    ] = None
+    tables: bool = option("Train a probe per STORE; average by paradigm, data scale and encoder scale.", False)
+    towers: Path | None = option("Your own towers, in the format of families.toml.", value="FILE")
 
 
 @dataclass(frozen=True)
@@ -72,42 +55,28 @@ class ExtractionOptions:
 
     PANEL: ClassVar[str] = MODEL
 
-    model: Annotated[str | None, typer.Option(metavar="hf:NAME|FOLDER", help="A vision-language model to extract.")] = (
-        None
-    )
-    matched_model: Annotated[
-        str | None, typer.Option(metavar="hf:NAME|FOLDER", help="The same model with a granularity-matched projector.")
-    ] = None
-    split: Annotated[
-        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: train and test.")
-    ] = None
-    images: Annotated[Path | None, typer.Option(help="Folder, zip or tar of the images.")] = None
-    out: Annotated[Path | None, typer.Option(help="Store to write; the matched model's is OUT-matched.")] = None
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    model: str | None = option("A vision-language model to extract.", value="hf:NAME|FOLDER")
+    matched_model: str | None = option("The same model with a granularity-matched projector.", value="hf:NAME|FOLDER")
+    split: list[str] | None = option("CSV of path,label: train and test.", value="[NAME=]FILE")
+    images: Path | None = option("Folder, zip or tar of the images.")
+    out: Path | None = option("Store to write; the matched model's is OUT-matched.")
+    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
 
 
 @dataclass(frozen=True)
 class ProbingOptions:
     """The probe of every stage."""
 
-    method: Annotated[Literal["logistic", "ridge", "lda"], typer.Option(help="Probe of every stage.")] = "logistic"
-    standardise: Annotated[
-        Literal["none", "l2", "standardise"], typer.Option(help="Preprocessing of the features.")
-    ] = "standardise"
-    seed: Annotated[int, typer.Option(help="Seed of the held-out rows.")] = 0
+    method: Literal["logistic", "ridge", "lda"] = option("Probe of every stage.", "logistic")
+    standardise: Literal["none", "l2", "standardise"] = option("Preprocessing of the features.", "standardise")
+    seed: int = option("Seed of the held-out rows.", 0)
 
 
 @group.command()
-@expand_options
 def alignment(
-    stores: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="STORE",
-            help="RAW ALIGNED [MATCHED], or one store with raw and aligned outputs.",
-            show_default=False,
-        ),
-    ] = None,
+    stores: list[Path] | None = argument(
+        "RAW ALIGNED [MATCHED], or one store with raw and aligned outputs.", None, value="STORE"
+    ),
     *,
     comparison: ComparisonOptions,
     averages: AlignmentTableOptions,

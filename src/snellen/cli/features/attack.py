@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.features.shared import Images, TorchThreads, group, show_result
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import REQUIRED, option, typed
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.types import Metric
 
-SETS = "A general set"
 OF_PGD = ("eps", "alpha", "norm", "random_start", "restarts", "seed", "starts", "target")
 OF_SETS = ("general", "general_images", "general_head")
 UNUSED = {
@@ -33,97 +32,73 @@ UNUSED = {
 class AttackedOptions:
     """Encoder, head and images of an attack."""
 
-    encoder: Annotated[
-        str,
-        typer.Option(
-            metavar="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-            help="Encoder whose features the head was trained on.",
-        ),
-    ]
-    head: Annotated[
-        Path,
-        typer.Option(metavar="STORE|FILE", help="Head written by `snellen features probe --save`: STORE/probe.npz."),
-    ]
-    split: Annotated[str, typer.Option(metavar="[NAME=]FILE", help="CSV of path,label: the images to attack.")]
-    images: Images
-    output: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Output of the encoder.", show_default="the one the head was trained on"),
-    ] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Attack only N images, spread over the split.")] = None
+    encoder: str = option(
+        "Encoder whose features the head was trained on.",
+        REQUIRED,
+        value="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
+    )
+    head: Path = option(
+        "Head written by `snellen features probe --save`: STORE/probe.npz.", REQUIRED, value="STORE|FILE"
+    )
+    split: str = option("CSV of path,label: the images to attack.", REQUIRED, value="[NAME=]FILE")
+    images: Images = REQUIRED
+    output: str | None = option("Output of the encoder.", value="NAME", said="the one the head was trained on")
+    limit: int | None = option("Attack only N images, spread over the split.", least=1)
 
 
 @dataclass(frozen=True)
 class AttackOptions:
     """Method and strength of an attack."""
 
-    eps: Annotated[
-        str, typer.Option(metavar="LIST", help="Strengths, separated by commas, for pixel values from 0 to 1.")
-    ] = "0.25/255,0.5/255,1/255,2/255,4/255,8/255"
-    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 10
-    alpha: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Step size.", show_default="2.5 * eps / steps")
-    ] = None
-    norm: Annotated[Literal["linf", "l2"], typer.Option(help="Norm that eps bounds.")] = "linf"
-    method: Annotated[
-        Literal["pgd", "fgsm", "autoattack", "fgbmk-legacy"],
-        typer.Option(
-            help="fgsm: one step of eps. autoattack: its authors' ensemble (extra autoattack). fgbmk-legacy: the parameters of FG-BMK's demo code, 10 or 20 --steps."
-        ),
-    ] = "pgd"
-    random_start: Annotated[
-        bool, typer.Option("--random-start/--no-random-start", help="Start at a random point of the ball.")
-    ] = True
-    restarts: Annotated[int, typer.Option(min=1, help="Number of random starts; the worst result is kept.")] = 1
-    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0
-    starts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Start at these images instead: .npz with ids and images, [n, 3, H, W] from 0 to 1 at the encoder's size.",
-        ),
-    ] = None
-    target: Annotated[str | None, typer.Option(metavar="CLASS|least-likely", help="Attack towards this class id.")] = (
-        None
+    eps: str = option(
+        "Strengths, separated by commas, for pixel values from 0 to 1.",
+        "0.25/255,0.5/255,1/255,2/255,4/255,8/255",
+        value="LIST",
     )
-    corrupt: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OPERATION",
-            help="Instead of an attack: blur:5, salt-pepper:10, grey, jitter:0.4, or A+B; may be repeated.",
-        ),
-    ] = None
+    steps: int = option("Number of steps.", 10, least=1)
+    alpha: str | None = option("Step size.", value="NUMBER", said="2.5 * eps / steps")
+    norm: Literal["linf", "l2"] = option("Norm that eps bounds.", "linf")
+    method: Literal["pgd", "fgsm", "autoattack", "fgbmk-legacy"] = option(
+        "fgsm: one step of eps. autoattack: its authors' ensemble (extra autoattack). fgbmk-legacy: the parameters of FG-BMK's demo code, 10 or 20 --steps.",
+        "pgd",
+    )
+    random_start: bool = option(
+        "Start at a random point of the ball.", True, names=("--random-start/--no-random-start",)
+    )
+    restarts: int = option("Number of random starts; the worst result is kept.", 1, least=1)
+    seed: int = option("Seed of the random starts.", 0)
+    starts: Path | None = option(
+        "Start at these images instead: .npz with ids and images, [n, 3, H, W] from 0 to 1 at the encoder's size.",
+        value="FILE",
+    )
+    target: str | None = option("Attack towards this class id.", value="CLASS|least-likely")
+    corrupt: list[str] | None = option(
+        "Instead of an attack: blur:5, salt-pepper:10, grey, jitter:0.4, or A+B; may be repeated.", value="OPERATION"
+    )
 
 
 @dataclass(frozen=True)
 class GeneralSetOptions:
     """A general set, attacked in the same way."""
 
-    PANEL: ClassVar[str] = SETS
+    PANEL: ClassVar[str] = "A general set"
 
-    general: Annotated[
-        str | None, typer.Option(metavar="[NAME=]FILE", help="CSV of a general set, attacked in the same way.")
-    ] = None
-    general_images: Annotated[
-        Path | None, typer.Option(help="Folder, zip or tar of its images.", show_default="--images")
-    ] = None
-    general_head: Annotated[Path | None, typer.Option(metavar="STORE|FILE", help="Head for its classes.")] = None
+    general: str | None = option("CSV of a general set, attacked in the same way.", value="[NAME=]FILE")
+    general_images: Path | None = option("Folder, zip or tar of its images.", said="--images")
+    general_head: Path | None = option("Head for its classes.", value="STORE|FILE")
 
 
 @dataclass(frozen=True)
 class ComputeOptions:
     """Batch size, precision and device of the encoder."""
 
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
-    compute: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the encoder.")
-    ] = "float32"
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
+    batch_size: int = option("Images per batch.", 64, least=1)
+    compute: Literal["auto", "float32", "bfloat16", "float16"] = option("Precision of the encoder.", "float32")
+    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
     threads: TorchThreads = None
 
 
 @group.command()
-@expand_options
 def attack(
     context: typer.Context,
     subject: AttackedOptions,
@@ -260,11 +235,8 @@ def _strength(options: AttackOptions, target: Any) -> dict[str, Any]:
 
 def _require_used(context: typer.Context, method: str) -> None:
     """Raise UsageError for an option on the command line that this method ignores."""
-    for name in UNUSED.get(method, ()):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{method} takes no {option}.", f"Omit {option}.")
+    if unused := typed(context, UNUSED.get(method, ())):
+        raise UsageError(f"{method} takes no {unused[0]}.", f"Omit {unused[0]}.")
 
 
 def _target(text: str | None) -> Any:

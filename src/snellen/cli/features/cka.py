@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from snellen.cli import options as shared
 from snellen.cli.features.shared import group, show_result, store_notes
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
 
 @group.command()
-@expand_options
 def cka(
-    stores: Annotated[list[Path], typer.Argument(metavar="STORE", help="Feature stores of the same images.")],
+    stores: list[Path] = argument("Feature stores of the same images.", value="STORE"),
     *,
-    outputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", help="Outputs, separated by commas, or all.", show_default="the first of each store"
-        ),
-    ] = None,
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Compare each block of an output such as cls_last4 on its own.")
-    ] = False,
-    debiased: Annotated[
-        bool, typer.Option("--debiased", help="Use the unbiased estimate, which is near 0 for unrelated features.")
-    ] = False,
-    split: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Rows to compare.", show_default="test, else all")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=4, help="Compare only N rows, spread evenly.")] = None,
+    outputs: str | None = option(
+        "Outputs, separated by commas, or all.", value="NAMES", said="the first of each store"
+    ),
+    layers: bool = option("Compare each block of an output such as cls_last4 on its own.", False),
+    debiased: bool = option("Use the unbiased estimate, which is near 0 for unrelated features.", False),
+    split: str | None = option("Rows to compare.", value="SPLIT", said="test, else all"),
+    limit: int | None = option("Compare only N rows, spread evenly.", least=4),
     as_json: shared.JsonResult = False,
 ) -> None:
     """Measure how similar encoders and layers represent the same images: linear centred kernel alignment (CKA)."""
     import numpy as np
 
-    from snellen.cli.features.against import store_names
+    from snellen.cli.features.shared import store_names
     from snellen.features.cka import cka_matrix, store_representations
     from snellen.features.pairing import share_rows
     from snellen.features.store import TEST, open_store, store_outputs

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from snellen.cli import options as shared
-from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
-from snellen.cli.features.network import NetworkOptions, probe_network
-from snellen.cli.features.shared import Output, Store, group, numbers, show_result, store_notes
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.features.shared import (
+    AgainstOptions,
+    Output,
+    Store,
+    SweepOptions,
+    compare_results,
+    group,
+    numbers,
+    open_others,
+    show_result,
+    store_names,
+    store_notes,
+    sweep,
+)
+from snellen.cli.option_parsing import option
 from snellen.errors import UsageError
-from snellen.text import comma_list
 
 if TYPE_CHECKING:
     from snellen.features.probes import Probe
     from snellen.features.probes.grid_probe import GridProbe
     from snellen.features.probes.network_probe import NetworkProbe
+    from snellen.features.probes.networks import NetworkKind
     from snellen.features.store import Features
     from snellen.types import Metric
 
-GRID = "The grid of heads"
 MAX_MISTAKES = 5
 
 
@@ -31,71 +39,80 @@ MAX_MISTAKES = 5
 class SplitOptions:
     """Rows to train on and to test on."""
 
-    train: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Rows to train on.", show_default="train, if there is one")
-    ] = None
-    test: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Rows to test on.", show_default="test, if there is one")
-    ] = None
-    held_out: Annotated[float, typer.Option(metavar="SHARE", help="Share of train that selects among several.")] = 0.1
-    seed: Annotated[int, typer.Option(help="Seed of the held-out rows, of the draws of --shots and of the heads.")] = 0
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation without a test split.")] = 5
+    train: str | None = option("Rows to train on.", value="SPLIT", said="train, if there is one")
+    test: str | None = option("Rows to test on.", value="SPLIT", said="test, if there is one")
+    held_out: float = option("Share of train that selects among several.", 0.1, value="SHARE")
+    seed: int = option("Seed of the held-out rows, of the draws of --shots and of the heads.", 0)
+    folds: int = option("Folds of the cross-validation without a test split.", 5, least=2)
 
 
 @dataclass(frozen=True)
 class LinearOptions:
     """The linear layer."""
 
-    method: Annotated[
-        Literal["logistic", "ridge", "lda", "heads"],
-        typer.Option(
-            help="logistic (L-BFGS to the minimum), ridge and lda (fast closed forms), or heads (DINOv2's grid)."
-        ),
-    ] = "logistic"
-    standardise: Annotated[
-        Literal["none", "l2", "standardise"], typer.Option(help="Preprocessing of the features.")
-    ] = "none"
-    c: Annotated[
-        str | None,
-        typer.Option(
-            "--c",
-            metavar="LIST",
-            help="Candidate values of C, or of the penalty of ridge and lda; a single value is used directly.",
-            show_default="45 from 1e-6 to 1e5",
-        ),
-    ] = None
+    method: Literal["logistic", "ridge", "lda", "heads"] = option(
+        "logistic (L-BFGS to the minimum), ridge and lda (fast closed forms), or heads (DINOv2's grid).", "logistic"
+    )
+    standardise: Literal["none", "l2", "standardise"] = option("Preprocessing of the features.", "none")
+    c: str | None = option(
+        "Candidate values of C, or of the penalty of ridge and lda; a single value is used directly.",
+        value="LIST",
+        said="45 from 1e-6 to 1e5",
+    )
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Kind of probe, and settings of a network."""
+
+    PANEL: ClassVar[str] = "MLP and attentive probes"
+
+    probe: Literal["linear", "mlp", "attentive"] = option(
+        "linear: see --method; mlp: one hidden layer; attentive: a learned query over the patch tokens of "
+        "`extract --tokens`.",
+        "linear",
+    )
+    hidden: int | None = option("Width of the hidden layer of mlp.", said="512", least=1)
+    rates: str | None = option("Learning rates to choose from.", value="LIST", said="0.0001,0.0003,0.001,0.003")
+    decays: str | None = option("Weight decays to choose from.", value="LIST", said="0.0005,0.05")
+
+    def check(self, unsupported: dict[str, bool]) -> None:
+        """Raise UsageError for options that this kind of probe lacks; `unsupported`: option to whether the user gave it."""
+        if self.probe == "linear":
+            settings = {"--hidden": self.hidden, "--rates": self.rates, "--decays": self.decays}
+            for option, value in settings.items():
+                if value is not None:
+                    needed = "--probe mlp" if option == "--hidden" else "--probe mlp or attentive"
+                    raise UsageError(f"{option} requires {needed}.", f"Add {needed}.")
+            return
+        unusable = [option for option, used in unsupported.items() if used]
+        if self.probe == "attentive" and self.hidden is not None:
+            unusable.append("--hidden")
+        if unusable:
+            raise UsageError(f"--probe {self.probe} takes no {', '.join(unusable)}.", "Omit these options.")
 
 
 @dataclass(frozen=True)
 class FewShotOptions:
     """Few-shot training."""
 
-    shots: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Few-shot: training rows per class, separated by commas.", show_default="all"
-        ),
-    ] = None
-    tries: Annotated[int, typer.Option(min=1, help="Number of draws of --shots.")] = 5
+    shots: str | None = option("Few-shot: training rows per class, separated by commas.", value="LIST", said="all")
+    tries: int = option("Number of draws of --shots.", 5, least=1)
 
 
 @dataclass(frozen=True)
 class GridOptions:
     """The grid of heads."""
 
-    PANEL: ClassVar[str] = GRID
+    PANEL: ClassVar[str] = "The grid of heads"
 
-    epochs: Annotated[
-        float | None,
-        typer.Option(
-            help="Passes over train of heads, mlp and attentive.", show_default="12,500 steps of heads, else 2,000"
-        ),
-    ] = None
-    protocol: Annotated[
-        Literal["standard", "fgbmk-legacy"],
-        typer.Option("--protocol", "--profile", help="fgbmk-legacy: 24 heads, Adam, and the best by test accuracy."),
-    ] = "standard"
-    device: Annotated[str, typer.Option(help="Device of heads, mlp and attentive, as torch names it.")] = "cpu"
+    epochs: float | None = option(
+        "Passes over train of heads, mlp and attentive.", said="12,500 steps of heads, else 2,000"
+    )
+    protocol: Literal["standard", "fgbmk-legacy"] = option(
+        "fgbmk-legacy: 24 heads, Adam, and the best by test accuracy.", "standard", names=("--protocol", "--profile")
+    )
+    device: str = option("Device of heads, mlp and attentive, as torch names it.", "cpu")
 
 
 @dataclass(frozen=True)
@@ -104,20 +121,16 @@ class DetailOptions:
 
     PANEL: ClassVar[str] = shared.OUTPUT
 
-    per_class: Annotated[bool, typer.Option("--per-class", help="Print the accuracy of each class too.")] = False
-    calibration: Annotated[
-        bool, typer.Option("--calibration", help="Report calibration: ece, nll and brier; not for ridge.")
-    ] = False
-    bins: Annotated[int, typer.Option(min=1, help="Bins of equal width of ece.")] = 15
-    confusion: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the confusion matrix to a CSV file; print the largest confusions."),
-    ] = None
-    save: Annotated[bool, typer.Option("--save", help="Write the layer to STORE/probe.npz.")] = False
+    per_class: bool = option("Print the accuracy of each class too.", False)
+    calibration: bool = option("Report calibration: ece, nll and brier; not for ridge.", False)
+    bins: int = option("Bins of equal width of ece.", 15, least=1)
+    confusion: Path | None = option(
+        "Write the confusion matrix to a CSV file; print the largest confusions.", value="FILE"
+    )
+    save: bool = option("Write the layer to STORE/probe.npz.", False)
 
 
 @group.command()
-@expand_options
 def probe(
     store: Store,
     *,
@@ -165,18 +178,7 @@ def probe(
         if c is not None or standardise != "none" or few.shots is not None or details.per_class:
             raise UsageError("heads take no --c, --standardise, --shots or --per-class.", "Omit these options.")
         _require_alone(comparison, sweeps, "heads")
-        _heads(
-            store,
-            output,
-            splits.train or "train",
-            splits.test or "test",
-            grid.protocol,
-            grid.epochs,
-            splits.seed,
-            grid.device,
-            details,
-            as_json,
-        )
+        _heads(store, output, splits, grid, details, as_json)
         return
     if grid.epochs is not None and network.probe == "linear":
         raise UsageError(
@@ -195,7 +197,7 @@ def probe(
         if train is None or test is None:
             raise UsageError("--shots draws rows of one split and tests on another.", "Name --train and --test.")
         settings: dict[str, Any] = {"method": method, "standardise": standardise, "share": splits.held_out}
-        settings["strengths"] = None if c is None else _strengths(c)
+        settings["strengths"] = None if c is None else numbers(c, "--c", float, "0.01,1,100")
         _few_shot(
             store, features, train, test, numbers(few.shots, "--shots"), few.tries, splits.seed, settings, as_json
         )
@@ -214,7 +216,7 @@ def probe(
             split=part.split,
             method=method,
             standardise=standardise,
-            strengths=None if c is None else _strengths(c),
+            strengths=None if c is None else numbers(c, "--c", float, "0.01,1,100"),
             share=splits.held_out,
             seed=splits.seed,
             folds=splits.folds,
@@ -248,16 +250,7 @@ def probe(
 
 
 def _heads(
-    store: Path,
-    output: str | None,
-    train: str,
-    test: str,
-    protocol: str,
-    epochs: float | None,
-    seed: int,
-    device: str,
-    details: DetailOptions,
-    as_json: bool,
+    store: Path, output: str | None, splits: SplitOptions, grid: GridOptions, details: DetailOptions, as_json: bool
 ) -> None:
     from msgspec import to_builtins
 
@@ -266,9 +259,11 @@ def _heads(
     from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY
     from snellen.features.published import published_figures
 
-    recipe = FGBMK_LEGACY if protocol == "fgbmk-legacy" else DINOV2
+    train, test = splits.train or "train", splits.test or "test"
+    recipe = FGBMK_LEGACY if grid.protocol == "fgbmk-legacy" else DINOV2
     inputs = grids.find_inputs(store, recipe, output)
-    fitted = grids.grid_probe(inputs, recipe, train=train, test=test, epochs=epochs, seed=seed, device=device)
+    protocol: Any = {"epochs": grid.epochs, "seed": splits.seed, "device": grid.device}
+    fitted = grids.grid_probe(inputs, recipe, train=train, test=test, **protocol)
     settings = {"train": train, "test": test, **to_builtins(fitted.settings)}
     notes = [*store_notes(inputs.features), *fitted.notes()]
     metrics = fitted.metrics()
@@ -367,11 +362,29 @@ def _few_shot(
     show_result(store, "probe", settings, metrics, notes, as_json)
 
 
-def _strengths(text: str) -> list[float]:
-    try:
-        strengths = [float(number) for number in comma_list(text)]
-    except ValueError:
-        strengths = []
-    if not strengths:
-        raise UsageError(f"--c {text}: numbers separated by commas were expected", "Example: --c 0.01,1,100.")
-    return strengths
+def probe_network(
+    features: Features, network: NetworkOptions, epochs: float | None, device: str, **protocol: Any
+) -> NetworkProbe:
+    """Train the probe on one store; `protocol`: rows, folds and seed as `network_probe` takes them.
+
+    Raises:
+        UsageError, DataError, MissingExtraError: as `network_probe`; DataError: a store without patch tokens.
+    """
+    from snellen.features.probes.network_probe import DECAYS, HIDDEN, RATES, NetworkTraining, network_probe
+    from snellen.features.store import open_tokens
+
+    values: Any = features.values
+    if network.probe == "attentive":
+        if features.path is None:
+            raise RuntimeError("features without a store have no patch tokens")
+        values = open_tokens(features.path)
+        values = values if features.rows is None else values.take(features.rows)
+    training = NetworkTraining(
+        rates=RATES if network.rates is None else numbers(network.rates, "--rates", float, "1e-4,1e-3"),
+        decays=DECAYS if network.decays is None else numbers(network.decays, "--decays", float, "0,0.05"),
+        epochs=epochs,
+        hidden=network.hidden or HIDDEN,
+        device=device,
+    )
+    kind: NetworkKind = "attentive" if network.probe == "attentive" else "mlp"
+    return network_probe(values, features.labels, kind=kind, split=features.split, training=training, **protocol)

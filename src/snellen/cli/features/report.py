@@ -4,74 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-import typer
+from typing import ClassVar, Literal
 
 from snellen.cli import options as shared
 from snellen.cli.console import show_json
 from snellen.cli.features.shared import group
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import argument, option, values
 from snellen.text import comma_list
-
-JOINED = "Says against sees"
 
 
 @dataclass(frozen=True)
 class JoinOptions:
     """Comparison of answers and features."""
 
-    PANEL: ClassVar[str] = JOINED
+    PANEL: ClassVar[str] = "Says against sees"
 
-    join: Annotated[
-        Literal["image", "class"], typer.Option(help="Match answers and features by image or by class.")
-    ] = "image"
-    sees_from: Annotated[
-        float, typer.Option(metavar="SHARE", help="Threshold of seen: 0 is chance, 1 is no error.")
-    ] = 0.5
-    says_from: Annotated[float, typer.Option(metavar="SHARE", help="Threshold of said.")] = 0.5
-    profile: Annotated[
-        str | None, typer.Option(help="Scoring profile of the replies.", show_default="the benchmark's first")
-    ] = None
-    level: Annotated[
-        str | None, typer.Option(help="Level of the questions over a taxonomy.", show_default="the finest")
-    ] = None
+    join: Literal["image", "class"] = option("Match answers and features by image or by class.", "image")
+    sees_from: float = option("Threshold of seen: 0 is chance, 1 is no error.", 0.5, value="SHARE")
+    says_from: float = option("Threshold of said.", 0.5, value="SHARE")
+    profile: str | None = option("Scoring profile of the replies.", said="the benchmark's first")
+    level: str | None = option("Level of the questions over a taxonomy.", said="the finest")
 
 
 @group.command()
-@expand_options
 def report(
-    stores: Annotated[list[Path], typer.Argument(metavar="STORE", help="Feature stores.")],
+    stores: list[Path] = argument("Feature stores.", value="STORE"),
     *,
-    runs: Annotated[
-        list[Path] | None,
-        typer.Option("--with", metavar="RUN", help="Run of a model on the same images; may be repeated."),
-    ] = None,
-    out: Annotated[str, typer.Option(metavar="FILE", help="File to write.")] = "features.html",
-    output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", help="Outputs, separated by commas, or all.", show_default="the first of each store"
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Folder, zip or tar of the images.", show_default="the one they were extracted from"),
-    ] = None,
-    measured: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Output of `snellen features attack --json` or `acuity --json`; may be repeated."
-        ),
-    ] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also write figures as SVG and PDF, and tables as CSV and LaTeX, to this folder."
-        ),
-    ] = None,
-    method: Annotated[Literal["logistic", "ridge", "lda"], typer.Option(help="Method of the probe.")] = "logistic",
-    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="Similarity of two features.")] = "cosine",
+    runs: list[Path] | None = option(
+        "Run of a model on the same images; may be repeated.", names=("--with",), value="RUN"
+    ),
+    out: str = option("File to write.", "features.html", value="FILE"),
+    output: str | None = option("Outputs, separated by commas, or all.", value="NAMES", said="the first of each store"),
+    images: Path | None = option("Folder, zip or tar of the images.", said="the one they were extracted from"),
+    measured: list[Path] | None = option(
+        "Output of `snellen features attack --json` or `acuity --json`; may be repeated.", value="FILE"
+    ),
+    export: Path | None = option(
+        "Also write figures as SVG and PDF, and tables as CSV and LaTeX, to this folder.", value="FOLDER"
+    ),
+    method: Literal["logistic", "ridge", "lda"] = option("Method of the probe.", "logistic"),
+    similarity: Literal["cosine", "l2"] = option("Similarity of two features.", "cosine"),
     joining: JoinOptions,
     trust: shared.Trust = False,
     as_json: shared.JsonResult = False,
@@ -94,11 +66,7 @@ def report(
             similarity=similarity,
             method=method,
             images=images,
-            join=joining.join,
-            sees_from=joining.sees_from,
-            says_from=joining.says_from,
-            profile=joining.profile,
-            level=joining.level,
+            **values(joining),
             measured=measured or [],
             export=export,
         ),

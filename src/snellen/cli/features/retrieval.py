@@ -7,12 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from snellen.cli import options as shared
-from snellen.cli.features.against import AgainstOptions, SweepOptions, compare_results, open_others, store_names, sweep
-from snellen.cli.features.shared import Output, Store, Threads, group, numbers, show_result, store_notes
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.features.shared import (
+    AgainstOptions,
+    Output,
+    Store,
+    SweepOptions,
+    Threads,
+    compare_results,
+    group,
+    numbers,
+    open_others,
+    show_result,
+    store_names,
+    store_notes,
+    sweep,
+)
+from snellen.cli.option_parsing import option
 from snellen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,75 +33,46 @@ if TYPE_CHECKING:
     from snellen.types import Metric
 
 
-ClassMean = Annotated[
-    bool, typer.Option("--class-mean", help="Report each metric as a mean over classes too: NAME/class-mean.")
-]
+ClassMean = Annotated[bool, option("Report each metric as a mean over classes too: NAME/class-mean.")]
 
 
 @dataclass(frozen=True)
 class RetrievalRows:
     """Rows that query and rows that are searched."""
 
-    queries: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Rows that query.", show_default="test, else all")
-    ] = None
-    gallery: Annotated[
-        str | None,
-        typer.Option(metavar="SPLIT", help="Rows that are searched.", show_default="train, else the queries"),
-    ] = None
-    leave_one_out: Annotated[
-        bool,
-        typer.Option("--leave-one-out", help="Each row queries all others: of --queries, or of the store."),
-    ] = False
-    junk: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help='Items removed from the ranking of single queries: JSON {"query id": ["item id"]} or CSV query,item.',
-        ),
-    ] = None
+    queries: str | None = option("Rows that query.", value="SPLIT", said="test, else all")
+    gallery: str | None = option("Rows that are searched.", value="SPLIT", said="train, else the queries")
+    leave_one_out: bool = option("Each row queries all others: of --queries, or of the store.", False)
+    junk: Path | None = option(
+        'Items removed from the ranking of single queries: JSON {"query id": ["item id"]} or CSV query,item.',
+        value="FILE",
+    )
 
 
 @dataclass(frozen=True)
 class RankingOptions:
     """Similarity, ties and metrics of a ranking."""
 
-    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="Similarity of two features.")] = "cosine"
-    ties: Annotated[
-        Literal["pessimistic", "optimistic", "index"],
-        typer.Option(help="Order of items with equal similarity."),
-    ] = "pessimistic"
-    k: Annotated[
-        str, typer.Option("--k", metavar="LIST", help="Depths of recall@k, precision@k, map@k and r_recall@k.")
-    ] = "1,5,10"
-    ap: Annotated[Literal["step", "trapezoid"], typer.Option(help="Average precision of the full ranking.")] = "step"
-    denominator: Annotated[
-        Literal["R", "min(R,k)", "retrieved", "hits"], typer.Option(help="Denominator of map@k.")
-    ] = "min(R,k)"
-    protocol: Annotated[
-        Literal["standard", "fgbmk-legacy"],
-        typer.Option(
-            "--protocol",
-            "--profile",
-            help="fgbmk-legacy: the authors' metric over ranks of classes, comparable only to itself.",
-        ),
-    ] = "standard"
-    interval: Annotated[
-        Literal["class", "query"],
-        typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
-    ] = "class"
+    similarity: Literal["cosine", "l2"] = option("Similarity of two features.", "cosine")
+    ties: Literal["pessimistic", "optimistic", "index"] = option("Order of items with equal similarity.", "pessimistic")
+    k: str = option("Depths of recall@k, precision@k, map@k and r_recall@k.", "1,5,10", value="LIST")
+    ap: Literal["step", "trapezoid"] = option("Average precision of the full ranking.", "step")
+    denominator: Literal["R", "min(R,k)", "retrieved", "hits"] = option("Denominator of map@k.", "min(R,k)")
+    protocol: Literal["standard", "fgbmk-legacy"] = option(
+        "fgbmk-legacy: the authors' metric over ranks of classes, comparable only to itself.",
+        "standard",
+        names=("--protocol", "--profile"),
+    )
+    interval: Literal["class", "query"] = option(
+        "Sampling unit of the interval: whole classes, or queries of the same classes.", "class"
+    )
     class_mean: ClassMean = False
-    uniformity: Annotated[
-        bool,
-        typer.Option(
-            "--uniformity",
-            help="Also report uniformity and class_alignment of the queries on the unit sphere (Wang and Isola 2020).",
-        ),
-    ] = False
+    uniformity: bool = option(
+        "Also report uniformity and class_alignment of the queries on the unit sphere (Wang and Isola 2020).", False
+    )
 
 
 @group.command()
-@expand_options
 def retrieval(
     store: Store,
     *,
@@ -203,45 +185,35 @@ def retrieval(
 class VotingOptions:
     """Neighbours and their votes."""
 
-    k: Annotated[str, typer.Option("--k", metavar="LIST", help="Numbers of neighbours that vote.")] = "10,20,100,200"
-    temperature: Annotated[
-        str, typer.Option(metavar="LIST", help="T of the weighted vote; the first names the plain metrics.")
-    ] = "0.07"
-    vote: Annotated[
-        Literal["weighted", "majority"], typer.Option(help="Weights exp(similarity / T), or one vote each.")
-    ] = "weighted"
-    similarity: Annotated[Literal["cosine", "l2"], typer.Option(help="Similarity of two features.")] = "cosine"
-    ties: Annotated[Literal["pessimistic", "optimistic", "index"], typer.Option(help="Winner among equal votes.")] = (
-        "pessimistic"
-    )
+    k: str = option("Numbers of neighbours that vote.", "10,20,100,200", value="LIST")
+    temperature: str = option("T of the weighted vote; the first names the plain metrics.", "0.07", value="LIST")
+    vote: Literal["weighted", "majority"] = option("Weights exp(similarity / T), or one vote each.", "weighted")
+    similarity: Literal["cosine", "l2"] = option("Similarity of two features.", "cosine")
+    ties: Literal["pessimistic", "optimistic", "index"] = option("Winner among equal votes.", "pessimistic")
 
 
 @dataclass(frozen=True)
 class ShotOptions:
     """Few-shot training."""
 
-    shots: Annotated[int | None, typer.Option(min=1, help="Few-shot: training rows per class.", show_default="all")] = (
-        None
-    )
-    seeds: Annotated[str, typer.Option(metavar="LIST", help="Seeds of the draws of --shots.")] = "0,1,2"
+    shots: int | None = option("Few-shot: training rows per class.", said="all", least=1)
+    seeds: str = option("Seeds of the draws of --shots.", "0,1,2", value="LIST")
 
 
 @group.command()
-@expand_options
 def knn(
     store: Store,
     *,
     output: Output = None,
-    train: Annotated[str, typer.Option(metavar="SPLIT", help="Rows whose classes are known.")] = "train",
-    queries: Annotated[str, typer.Option(metavar="SPLIT", help="Rows to classify.")] = "test",
+    train: str = option("Rows whose classes are known.", "train", value="SPLIT"),
+    queries: str = option("Rows to classify.", "test", value="SPLIT"),
     voting: VotingOptions,
     few: ShotOptions,
     comparison: AgainstOptions,
     sweeps: SweepOptions,
-    interval: Annotated[
-        Literal["class", "query"],
-        typer.Option(help="Sampling unit of the interval: whole classes, or queries of the same classes."),
-    ] = "class",
+    interval: Literal["class", "query"] = option(
+        "Sampling unit of the interval: whole classes, or queries of the same classes.", "class"
+    ),
     class_mean: ClassMean = False,
     threads: Threads = None,
     as_json: shared.JsonResult = False,
@@ -254,12 +226,7 @@ def knn(
     from snellen.features.store import open_store
 
     features = open_store(store, output)
-    try:
-        temperatures = [float(word) for word in voting.temperature.split(",")]
-    except ValueError:
-        raise UsageError(
-            f"--temperature {voting.temperature}: numbers separated by commas were expected", "Example: 0.07,0.2."
-        ) from None
+    temperatures = numbers(voting.temperature, "--temperature", float, "0.07,0.2")
     compared, notes = open_others(features, output, comparison, sweeps)
 
     def measure(part: Features) -> Knn:

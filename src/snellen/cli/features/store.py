@@ -8,14 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from snellen.cli import options as shared
-from snellen.cli.console import note, redraw, show_json
+from snellen.cli.console import note, print_notes, redraw, show_json
 from snellen.cli.features.shared import Images, TorchThreads, group
-from snellen.cli.option_parsing import expand_options
+from snellen.cli.option_parsing import REQUIRED, argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
@@ -31,29 +29,18 @@ class StoredOptions:
 
     PANEL: ClassVar[str] = STORED
 
-    outputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Outputs, separated by commas: cls, patch_mean, each also with _lastN; embedding; for a VLM projector_input "
-            "and aligned.",
-            show_default="cls (if there is one), patch_mean, aligned (of a VLM)",
-        ),
-    ] = None
-    dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Type of the stored values.")] = "float32"
-    tokens: Annotated[
-        bool,
-        typer.Option(
-            "--tokens",
-            help="Store the patch tokens of the last block too, for attentive probes; their size is printed first.",
-        ),
-    ] = False
-    tokens_dtype: Annotated[Literal["float16", "float32"], typer.Option(help="Type of the stored patch tokens.")] = (
-        "float16"
+    outputs: str | None = option(
+        "Outputs, separated by commas: cls, patch_mean, each also with _lastN; embedding; for a VLM projector_input "
+        "and aligned.",
+        value="NAMES",
+        said="cls (if there is one), patch_mean, aligned (of a VLM)",
     )
-    allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Skip images that are missing or unreadable; store.json lists them.")
-    ] = False
+    dtype: Literal["float32", "float16"] = option("Type of the stored values.", "float32")
+    tokens: bool = option(
+        "Store the patch tokens of the last block too, for attentive probes; their size is printed first.", False
+    )
+    tokens_dtype: Literal["float16", "float32"] = option("Type of the stored patch tokens.", "float16")
+    allow_missing: bool = option("Skip images that are missing or unreadable; store.json lists them.", False)
 
 
 @dataclass(frozen=True)
@@ -62,39 +49,30 @@ class SpeedOptions:
 
     PANEL: ClassVar[str] = SPEED
 
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 64
-    compute: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Precision of the encoder.")
-    ] = "auto"
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of decoding threads.", show_default="one per processor")
-    ] = None
+    batch_size: int = option("Images per batch.", 64, least=1)
+    compute: Literal["auto", "float32", "bfloat16", "float16"] = option("Precision of the encoder.", "auto")
+    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
+    workers: int | None = option("Number of decoding threads.", said="one per processor", least=1)
     threads: TorchThreads = None
 
 
 @group.command()
-@expand_options
 def extract(
-    encoder: Annotated[
-        str,
-        typer.Option(
-            metavar="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-            help="A vision model, or a vision-language model, whose vision tower is used.",
-        ),
-    ],
+    encoder: str = option(
+        "A vision model, or a vision-language model, whose vision tower is used.",
+        REQUIRED,
+        value="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
+    ),
     *,
-    split: Annotated[
-        list[str],
-        typer.Option(
-            metavar="[NAME=]FILE",
-            help="CSV of path,label without a header, named train.csv or NAME=FILE; may be repeated.",
-        ),
-    ],
+    split: list[str] = option(
+        "CSV of path,label without a header, named train.csv or NAME=FILE; may be repeated.",
+        REQUIRED,
+        value="[NAME=]FILE",
+    ),
     images: Images,
-    out: Annotated[Path, typer.Option(help="Folder to write; an unfinished one is resumed.")],
+    out: Path = option("Folder to write; an unfinished one is resumed.", REQUIRED),
     stored: StoredOptions,
-    revision: Annotated[str | None, typer.Option(help="Revision of a hub repository.")] = None,
+    revision: str | None = option("Revision of a hub repository."),
     speed: SpeedOptions,
     scale: shared.WorkerOptions,
     as_json: shared.JsonResult = False,
@@ -152,22 +130,16 @@ def extract(
 
 
 @group.command("import")
-@expand_options
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=".npz or .parquet with features and labels.")],
-    out: Annotated[Path | None, typer.Option(help="Folder to write.", show_default="FILE without its ending")] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=NAME",
-            help="Array of the features, labels, split, ids or class_names, if it has no usual name.",
-        ),
-    ] = None,
-    output: Annotated[str, typer.Option(metavar="NAME", help="Name of the array in the store.")] = "features",
-    dtype: Annotated[
-        Literal["auto", "float16", "float32", "float64"],
-        typer.Option(help="Type of the stored values; auto keeps every value unchanged."),
-    ] = "auto",
+    file: Path = argument(".npz or .parquet with features and labels.", value="FILE"),
+    out: Path | None = option("Folder to write.", said="FILE without its ending"),
+    key: list[str] | None = option(
+        "Array of the features, labels, split, ids or class_names, if it has no usual name.", value="ROLE=NAME"
+    ),
+    output: str = option("Name of the array in the store.", "features", value="NAME"),
+    dtype: Literal["auto", "float16", "float32", "float64"] = option(
+        "Type of the stored values; auto keeps every value unchanged.", "auto"
+    ),
     as_json: shared.JsonResult = False,
 ) -> None:
     """Make a store from features and labels of another program.
@@ -180,10 +152,10 @@ def import_(
     from snellen.features.store.importers import import_file
 
     keys = {}
-    for option in key or []:
-        role, sign, name = option.partition("=")
+    for text in key or []:
+        role, sign, name = text.partition("=")
         if not sign or not name:
-            raise UsageError(f"--key {option}: ROLE=NAME was expected", "Example: --key features=emb.")
+            raise UsageError(f"--key {text}: ROLE=NAME was expected", "Example: --key features=emb.")
         keys[role] = name
     folder = import_file(file, file.with_suffix("") if out is None else out, dtype=dtype, output=output, keys=keys)
     _show_store(folder, read_meta(folder), as_json)
@@ -223,8 +195,7 @@ def _show_store(path: Path, meta: StoreMeta, as_json: bool) -> None:
     if tokens:
         arrays += f", patch_tokens {tokens.tokens:,} x {tokens.width:,} {tokens.dtype}"
     print(f"{path}: {parts}; {len(meta.classes):,} classes; {arrays}")
-    for line in notes:
-        note(f"note: {line}")
+    print_notes(notes)
 
 
 def _progress() -> Callable[[int, int], None] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -20,15 +19,6 @@ from snellen.models.base import ModelOptions
 from snellen.models.local.checkpoint import find, pick_device, pick_dtype, stored_dtype
 
 PROGRAM = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
-
-
-def refuse(options: Mapping[str, object]) -> None:
-    """Raise UsageError for settings that `transformers serve` has no counterpart of: flag to value."""
-    if unusable := [flag for flag, value in options.items() if value]:
-        raise UsageError(
-            f"{', '.join(unusable)}: transformers serve has no such option.",
-            "Omit it, or use --server snellen.",
-        )
 
 
 def command(path: str, options: ModelOptions, host: str, port: int) -> list[str]:
