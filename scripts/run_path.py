@@ -23,8 +23,13 @@ def functions_called(arguments: list[str]) -> Counter[CodeType]:
     calls: Counter[CodeType] = Counter()
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_flags & CO_OPTIMIZED and code.co_filename.startswith(f"{SOURCE}{os.sep}"):
+        code, caller = frame.f_code, frame.f_back
+        if event != "call" or not code.co_filename.startswith(f"{SOURCE}{os.sep}"):
+            return
+        # A comprehension of a module's body belongs to the import.
+        if code.co_flags & CO_OPTIMIZED and (
+            caller is None or code.co_name[0] != "<" or caller.f_code.co_flags & CO_OPTIMIZED
+        ):
             calls[code] += 1
 
     with tempfile.TemporaryDirectory() as folder:

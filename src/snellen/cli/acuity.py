@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, print_notes, show, show_json
-from snellen.cli.inline_judge import InlineJudgeOptions, InlineReaderOptions
+from snellen.cli.judge import InlineJudgeOptions, InlineReaderOptions
 from snellen.cli.option_parsing import argument, only, option
 from snellen.cli.run import RunOptions, RunOutputOptions
 from snellen.cli.run import run as run_benchmarks

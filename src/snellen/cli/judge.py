@@ -1,17 +1,30 @@
-"""snellen judge"""
+"""snellen judge, snellen read, and --judge and --reader of a run: models that are asked about replies"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.option_parsing import REQUIRED, argument, only, option
-from snellen.cli.options import JudgeEndpointOptions, ReaderEndpointOptions, ReaderFor
+from snellen.cli.benchmark_options import JUDGE_DEFAULT, JUDGE_OPTION
+from snellen.cli.console import note
+from snellen.cli.option_parsing import REQUIRED, argument, given, only, option
+from snellen.cli.options import JudgeEndpointOptions, JudgeKeyEnv, JudgeUrl, ReaderEndpointOptions, ReaderFor
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
+from snellen.engine.endpoints import judge_command
+from snellen.errors import UsageError
+
+if TYPE_CHECKING:
+    from snellen.benchmarks.base import Benchmark, Data
+    from snellen.engine.progress import Display
+    from snellen.models.base import ModelOptions
+    from snellen.runs.judge.ask import AskedModels
+    from snellen.runs.run import Run
+    from snellen.runs.settings import JudgeSettings
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,6 @@ def judge(
     JUDGE_MODEL, JUDGE_BASE_URL and JUDGE_API_KEY are the defaults. Without a key no request is sent, and no rule
     replaces the judge. The last line is SUMMARY_JSON and one JSON object (on stderr with --json).
     """
-    from snellen.cli.inline_judge import print_summary
     from snellen.engine.progress import display
     from snellen.engine.run_folder import JUDGED, derived_folder
     from snellen.runs.judge.ask import MODEL, setting
@@ -129,3 +141,159 @@ def read(
         lines.append(agreement(opened, said).text)
     print_notes(filter(None, lines))
     raise typer.Exit(status)
+
+
+@dataclass(frozen=True)
+class InlineJudgeOptions:
+    """Judge that decides the replies after the run."""
+
+    PANEL: ClassVar[str] = "Judge"
+
+    judge: str | None = option(
+        "Judge the replies with this model after the run, as `snellen judge RUN` does. Without a value the judge "
+        "is that of JUDGE_MODEL; none asks no judge that a declaration names.",
+        names=(JUDGE_OPTION, "--judge-model"),
+        value="KIND:NAME",
+        said="none",
+    )
+    rubric: str | None = option(
+        "Rubric of the judge: match, graded, judged, or a file (.toml).", value="NAME|FILE", said="the benchmark's own"
+    )
+    judge_base_url: JudgeUrl = None
+    judge_key_env: JudgeKeyEnv = None
+
+
+@dataclass(frozen=True)
+class InlineReaderOptions:
+    """Reader that quotes the answers of replies which the rules leave unread."""
+
+    PANEL: ClassVar[str] = "Reader"
+
+    reader: str | None = option(
+        "Let this model quote the answers of replies that the rules leave unread, as `snellen read RUN` does; "
+        "none asks no reader that a declaration names.",
+        value="KIND:NAME",
+        said="none",
+    )
+    reader_for: ReaderFor = "unread"
+    reader_base_url: str | None = option("Endpoint of the reader, up to and including /v1.", said="JUDGE_BASE_URL")
+    reader_key_env: str | None = option(
+        "Name of the variable that holds the reader's key.", value="NAME", said="JUDGE_API_KEY, else OPENAI_API_KEY"
+    )
+
+    def settings(self) -> JudgeSettings:
+        """Return the settings of the reader's endpoint."""
+        return {"base_url": self.reader_base_url, "key_env": self.reader_key_env}
+
+    def require_used(self) -> None:
+        """Raise UsageError for an option of a reader without one."""
+        changed = given(self, but=("reader",))
+        if self.reader is None and changed:
+            raise UsageError(f"{changed[0]} is given without --reader", f"Add --reader api:NAME, or omit {changed[0]}.")
+
+
+class AskedAfterRuns:
+    """The models that one call of `snellen run` asks about each finished run.
+
+    Args:
+        judging, reading: the options of the command.
+        subjects: all benchmarks of the call with their data.
+        options: of the run's own requests; those to judge and reader are as many at once, and wait as long.
+
+    Raises:
+        UsageError: no benchmark of the call leaves replies to a judge or has replies for a reader, or an option of one is
+            given without it.
+        JudgeError: no key, or a model that cannot judge.
+    """
+
+    def __init__(
+        self,
+        judging: InlineJudgeOptions,
+        reading: InlineReaderOptions,
+        subjects: Sequence[tuple[Benchmark, Data]],
+        options: ModelOptions,
+    ) -> None:
+        from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
+
+        self._judging = judging
+        pace: JudgeSettings = {
+            "concurrency": options.concurrency,
+            "timeout_s": options.timeout_s,
+            "patience_s": options.patience_s,
+        }
+        without = given(judging, but=("judge",))
+        if without and judging.judge is None and not any(each.judge for each, _ in subjects):
+            raise UsageError(
+                f"{without[0]} is given without {JUDGE_OPTION}", f"Add {JUDGE_OPTION} api:NAME, or omit {without[0]}."
+            )
+        reading.require_used()
+        self._models = AskedModels(
+            judging.judge,
+            reading.reader,
+            judging.rubric,
+            reading.reader_for,
+            {"base_url": judging.judge_base_url, "key_env": judging.judge_key_env, **pace},
+            {**reading.settings(), **pace},
+        )
+        if judging.judge not in (None, NO_MODEL) and not any(leaves_to_judge(*subject) for subject in subjects):
+            names = ", ".join(dict.fromkeys(benchmark.name for benchmark, _ in subjects))
+            raise UsageError(
+                f"{JUDGE_OPTION}: {names} is scored by rules, and no reply of it is for a judge",
+                f"Omit {JUDGE_OPTION}. To have all replies judged as well: {self.command(Path('RUN'))} --rubric match",
+            )
+        for benchmark, _ in subjects:
+            self._models.declared_by(benchmark).require(benchmark)
+
+    def of(self, benchmark: Benchmark) -> AskedModels:
+        """Return the models that are asked about runs of a benchmark."""
+        return self._models.declared_by(benchmark)
+
+    def command(self, run: Path) -> str:
+        """Return the command that judges a run with this judge."""
+        from snellen.runs.judge.ask import spelled
+
+        chosen = self._judging
+        model = None if chosen.judge in (None, JUDGE_DEFAULT) else spelled(str(chosen.judge))
+        return judge_command(run, model, chosen.judge_base_url, chosen.judge_key_env)
+
+    def ask(self, run: Run, display: Display) -> list[Run]:
+        """Ask about a finished run, and score it again; return the runs of reader and judge."""
+        from snellen.engine.run_folder import JUDGED
+        from snellen.runs.judge.ask import NO_MODEL
+
+        if run.all_failed:
+            note(f"note: {run.path} holds no reply to judge or read")
+            return []
+        if self._judging.judge is not None and run.benchmark.rubric is None:
+            note(f"note: {run.benchmark.name} is scored by rules; nothing of it is judged")
+        done = self.of(run.benchmark).about(run, display)
+        wanted = self._judging.judge not in (None, NO_MODEL) and run.benchmark.rubric is not None
+        if wanted and not any(asked.meta.spec.benchmark == JUDGED for asked in done):
+            note(f"note: {run.path} holds no reply for a judge")
+        return done
+
+
+def asked_after_runs(
+    judging: InlineJudgeOptions,
+    reading: InlineReaderOptions,
+    subjects: Sequence[tuple[Benchmark, Data]],
+    options: ModelOptions,
+) -> AskedAfterRuns | None:
+    """Return the models that are asked after the runs of a call; None without any. Raises as `AskedAfterRuns`."""
+    named = judging != InlineJudgeOptions() or reading != InlineReaderOptions()
+    if not named and not any(benchmark.judge or benchmark.reader for benchmark, _ in subjects):
+        return None
+    return AskedAfterRuns(judging, reading, subjects, options)
+
+
+def print_summary(judged: Run, *, as_json: bool) -> None:
+    """Print the SUMMARY_JSON line of a judged run; on stderr with --json. Print nothing for another run."""
+    import msgspec
+
+    from snellen.engine.run_folder import JUDGED
+    from snellen.runs.judge.ask import verdicts
+
+    if judged.meta.spec.benchmark != JUDGED:
+        return
+    line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"
+    note(line) if as_json else print(line)

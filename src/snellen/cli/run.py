@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckOptions, CheckReport
 from snellen.cli.console import note, print_notes, tell
-from snellen.cli.inline_judge import (
+from snellen.cli.judge import (
     AskedAfterRuns,
     InlineJudgeOptions,
     InlineReaderOptions,

@@ -13,7 +13,7 @@ from msgspec import structs
 from snellen.cli import options as shared
 from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
-from snellen.cli.inline_judge import InlineReaderOptions
+from snellen.cli.judge import InlineReaderOptions
 from snellen.cli.option_parsing import argument, option
 from snellen.cli.results import UNANSWERED, log_targets, log_tracked, show_details
 from snellen.errors import UsageError
