@@ -13,6 +13,8 @@ HEADS = frozenset(
 """First parts of the names of the metrics of a diagnosis over a taxonomy (after the name of a data set, if there is one)."""
 BY_LETTER = ("accuracy/gold/", "replies/")
 """First parts of the names of the metrics of a bias towards letters of options (benchmarks/table/summary.py)."""
+DETAILS = frozenset({"cue", "type", "pattern"})
+"""Parts of the names of the metrics of VLM2-Bench's breakdowns (benchmarks/vlm2/metrics.py)."""
 MARKS = {
     "Wilson": "W",
     "Wilson, effective size": "We",
@@ -56,7 +58,7 @@ def is_by_class(name: str) -> bool:
 
 def is_detail(name: str) -> bool:
     """Return True for a metric that tables after a run leave to `snellen score --all`: by class, by letter, by wording."""
-    return is_by_class(name) or name.startswith(BY_LETTER)
+    return is_by_class(name) or name.startswith(BY_LETTER) or not DETAILS.isdisjoint(name.split("/")[:-1])
 
 
 def percent(share: float, digits: int = 1) -> str:

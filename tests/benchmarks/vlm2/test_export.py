@@ -138,6 +138,8 @@ def test_the_exported_file_gives_the_figures_of_the_run_under_every_profile(
     for profile, metrics in run.metrics.items():
         own = values(metrics, f"{task}/")
         assert own and any(value is not None for _, value in own.values())
+        if task.endswith("grp"):  # the authors' rows of results name no images, which tell the pattern
+            own = {name: value for name, value in own.items() if "/pattern/" not in name}
         assert values(again.metrics[profile]) == own, profile
 
 

@@ -62,6 +62,8 @@ def test_the_exported_workbook_scored_again_gives_the_runs_own_figures(run: Run,
     workbook = next(p for p in export(run, "vlmevalkit", out=tmp_path / "out").files if p.suffix == ".xlsx")
     again, _ = score(workbook, "vlm2", profile="vlmevalkit")
     ours = run.summarize("vlmevalkit", save=False).metrics["vlmevalkit"]
+    # The kit's table has neither what was changed nor what is shown.
+    ours = [m for m in ours if not {"cue", "type", "pattern"} & set(m.name.split("/"))]
     wanted = {m.name: m.value for m in ours if "accuracy" in m.name or "count_score" in m.name}
     read = {m.name: m.value for m in again.metrics["vlmevalkit"]}
     assert {name: read[name] for name in wanted} == pytest.approx(wanted)

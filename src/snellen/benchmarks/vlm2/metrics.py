@@ -24,6 +24,8 @@ from snellen.types import Metric
 
 KIT = ("vlmevalkit", "vlmevalkit-legacy")
 OVERALL = ("overall_8", "overall_9")
+BROKEN_DOWN_BY = ("cue", "type", "pattern")
+"""Meta by which a subtask's first figure is broken down: what was changed, what is shown, and who is who (AAB)."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,19 @@ def summarize_subtask(subtask: Subtask, scores: Scores, profile: str) -> list[Me
     metrics = [metric(name, units, scores, guess.get(name)) for name, units in by_name.items()]
     if subtask.family == "video" and by_name:
         metrics.insert(0, weighted("video_score", headline(subtask, by_name), scores))
-    return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
+    metrics += [share(scores, "invalid", "invalid"), share(scores, "error", "error")]
+    return metrics + [
+        metric(f"{name}/{column}/{value}", units, part)
+        for column in BROKEN_DOWN_BY
+        for value, part in _parts(scores, column)
+        for name, units in [*figures(subtask, part, profile).items()][:1]
+    ]
+
+
+def _parts(scores: Scores, column: str) -> list[tuple[str, Scores]]:
+    """Return the rows of each value of a column; none of a column with a single value."""
+    parts = list(scores.by(column))
+    return parts if len(parts) > 1 else []
 
 
 def summarize_suite(scores: Scores, profile: str) -> list[Metric]:

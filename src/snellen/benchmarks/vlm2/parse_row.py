@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import isfinite
+from string import ascii_uppercase
 from typing import Any
 
 from snellen.benchmarks.vlm2.layout import Subtask
@@ -15,6 +16,7 @@ HALVES = {"T": "p", "F": "n"}
 DEFAULT_LENGTH = 2
 BROKEN_DOWN_BY = (("cue", "task"), ("type", "type"))
 NOT_OF_THE_ROW = ("images", "image", "model_answer")
+_NUMBER = re.compile(r"\d+")
 _CHOICE = re.compile(r"(?<![\w(])([A-Z])\)\s*([^;\n]*?)\s*(?=;|\n|\.?\s*\Z)")
 
 
@@ -24,7 +26,7 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     Its meta holds what the scoring profiles go by: `gold` (the gold answer as the row gives it, where it is a text),
     `pair`, `half` (p or n), `kit_pair` and `no_kit_pair` (see `place`), `images` and `shown` (see `lengths`), `turn` (how often the id
     had occurred before, where it had), `no_gold` where a count has no gold answer that can be read
-    (`vlmevalkit`: none that the kit can read), and `cue` or `type` for breaking results down; and where something is shown,
+    (`vlmevalkit`: none that the kit can read), and `cue`, `type` or `pattern` for breaking results down; and where something is shown,
     `row`: the row itself without its images, for exports.
 
     Args:
@@ -53,10 +55,14 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     elif subtask.family == "count":
         if "images" not in meta:
             meta["images"], meta["shown"] = lengths(row)
+        if kinds := pattern(meta["images"], target(subtask, gold)):
+            meta["pattern"] = kinds
         if type(gold) is not int and kit_count(gold) is None:
             meta["no_gold"] = "yes" if _counted(gold) is None else "vlmevalkit"
     elif subtask.family == "group":
         options = choices(row.get("question"))
+        if kinds := group_pattern(row.get("images"), gold):
+            meta["pattern"] = kinds
     elif subtask.family == "video":
         meta["form"] = "ABA" if "ABA" in name else "AB"
     if prompt.parts:
@@ -176,6 +182,27 @@ def lengths(row: Mapping[str, Any]) -> tuple[int, int]:
     if type(length) is int or (isinstance(length, float) and isfinite(length)):
         return int(length), int(length) if int(length) > 0 else counted
     return len(sequence) if isinstance(sequence, list) else DEFAULT_LENGTH, counted
+
+
+def pattern(images: int, things: Any) -> str:
+    """Return who is who in a sequence: AAB for three images of two things; empty where these numbers fit no sequence.
+
+    One thing alone occurs more than once in the released sequences, so that both numbers tell the pattern.
+    Source: VLM2-Bench, Tables 10 to 17 (AA, AB, AAA, AAB, ABC, AAAA, AAAB, AABC, ABCD).
+    """
+    if type(things) is not int or not 1 <= things <= images <= len(ascii_uppercase):
+        return ""
+    return "A" * (images - things) + ascii_uppercase[:things]
+
+
+def group_pattern(images: Any, gold: Any) -> str:
+    """Return the pattern of a grouping question from its images and its gold option: `B) 1 and 3`, or `D) None`."""
+    if not isinstance(images, list) or not isinstance(gold, str):
+        return ""
+    named = _NUMBER.findall(gold.partition(")")[2])
+    if not named:
+        return pattern(len(images), len(images)) if "none" in gold.casefold() else ""
+    return pattern(len(images), len(images) - len(named) + 1)
 
 
 def choices(question: Any) -> dict[str, str]:
