@@ -260,6 +260,8 @@ class Benchmark:
         digest: digest of the data that was read, for the fingerprint; where none is declared, that of the files that the
             user names and of all samples with their gold answers and images (snellen.benchmarks.data_digest).
         options: option name to help text, for `-o`.
+        wording: those of the options that change how a question is asked, and not which; runs that differ in them alone are
+            compared. What such an option reads beside the data is at the end of the digest.
         restricted: gold never leaves the scorer.
         about: description, source, licence and citation, shown by `snellen list --long`.
         cluster: what samples of one `group` share, as a word for people: image, pair, scene.
@@ -324,6 +326,7 @@ class Benchmark:
     size: Callable[[Data], int | None] = lambda data: None
     digest: Callable[[Data], str] = undeclared_digest
     options: Mapping[str, str] = field(default_factory=dict)
+    wording: frozenset[str] = frozenset()
     restricted: bool = False
     about: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[Any] = ()

@@ -123,6 +123,7 @@ def suite(
         size=size,
         digest=digest,
         options=options,
+        wording=frozenset().union(*(member.wording for member in members)),
         restricted=any(member.restricted for member in members),
         about=about,
         members=tuple(members),

@@ -189,6 +189,13 @@ def compare_pair(
         )
     if paired.unscored:
         notes.append(f"{paired.unscored:,} samples without a score in one of the runs do not count")
+    if metric is None and profile in baseline.benchmark.score:
+        own = next(iter(baseline.benchmark.summarize(first, profile)), None)
+        if own is not None and 0 < own.n < len(np.unique(first.question)):
+            notes.append(
+                f"samples are compared one by one; the benchmark's {own.name} counts {own.n:,} groups of them: "
+                f"--metric {own.name}"
+            )
     named, by = by or (), by or baseline.slices(profile)
     unknown = [name for name in named if name not in first.meta and name not in SLICED_BY]
     if unknown:
@@ -230,7 +237,8 @@ def same_questions(baseline: ComparedRun, other: ComparedRun, *, force: bool = F
     """
     gold = _gold(baseline, other)
     try:
-        same = comparable(_present_meta(baseline), _present_meta(other), force=force)
+        wording = baseline.benchmark.wording
+        same = comparable(_present_meta(baseline), _present_meta(other), wording, force=force)
         return [*same, *gold, *_readers(baseline, other)]
     except DifferentSamplesError as error:
         if not gold:
@@ -266,13 +274,14 @@ def _present_meta(side: ComparedRun) -> RunMeta:
     return structs.replace(side.meta, state=present_state(side.folder.path, side.meta))
 
 
-def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
-    """List the differences between two runs besides what is compared.
+def comparable(a: RunMeta, b: RunMeta, wording: frozenset[str] = frozenset(), *, force: bool) -> list[str]:
+    """List the differences between two runs besides what is compared; `wording` is `Benchmark.wording`.
 
     Raises:
         DifferentSamplesError: they are not about the same questions, and `force` is False.
     """
     first, second = questions_of(a), questions_of(b)
+    asked = list(_asked_otherwise(first, second, wording))
     notes = [
         f"{name}: {_short(old)} in the baseline, {_short(new)} in the other"
         for name, old, new in differences(first, second)
@@ -286,6 +295,7 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
             if thresholds
             else "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
         )
+    notes += asked
     if not notes and (a.imported or b.imported):
         names = " and ".join(name for meta, name in ((a, "baseline"), (b, "other")) if meta.imported)
         notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
@@ -299,6 +309,20 @@ def comparable(a: RunMeta, b: RunMeta, *, force: bool) -> list[str]:
         # Samples without an answer are named by `compare`, with the commonest error.
         notes += [caveat.text for caveat in caveats(meta, state=meta.state, name=name) if caveat.about == "state"]
     return notes
+
+
+def _asked_otherwise(first: dict[str, Any], second: dict[str, Any], wording: frozenset[str]) -> Iterator[str]:
+    """Take the options of wording out of both, and yield those that differ; and what they read beside the data."""
+    options = [dict(questions.get("data_options") or {}) for questions in (first, second)]
+    for name in sorted(wording):
+        old, new = (each.pop(name, None) for each in options)
+        if old != new:
+            yield f"{name}: {_short(old)} in the baseline, {_short(new)} in the other"
+    if wording:
+        first["data_options"], second["data_options"] = options
+    old, new = str(first.get("data") or ""), str(second.get("data") or "")
+    if wording and old and new and (old.startswith(new) or new.startswith(old)):
+        first["data"] = second["data"]
 
 
 def _differing_settings(a: RunMeta, b: RunMeta) -> Iterator[str]:

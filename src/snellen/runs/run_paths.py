@@ -13,7 +13,11 @@ NAMED = 3
 
 
 def find_runs(
-    paths: Sequence[str | Path], *, verdicts: bool = False, say: Callable[[str], None] = lambda line: None
+    paths: Sequence[str | Path],
+    *,
+    verdicts: bool = False,
+    least: int = 1,
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
     """Return the run folders that paths name, in their order: each is a run, or a folder with runs at any depth.
 
@@ -22,6 +26,7 @@ def find_runs(
     Args:
         paths: what the user named, often by `results/*`.
         verdicts: keep a judge's run whose subject is there too; it is left out otherwise, since it answers other questions.
+        least: how many runs the command needs; of fewer nothing is left out, so that what opens them says what is missing.
         say: receives one line for each kind of thing that is left out.
 
     Raises:
@@ -44,6 +49,8 @@ def find_runs(
             "Pass folders that `snellen run --out FOLDER` wrote.",
         )
     kept, judging, copies = _sorted_out(found, verdicts=verdicts)
+    if len(kept) < least:
+        return [*found, *without]
     left_out(say, without, "holds no run")
     left_out(say, copies, "is a redacted copy")
     left_out(say, judging, "holds verdicts about another of the runs")

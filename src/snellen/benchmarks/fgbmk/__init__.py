@@ -103,6 +103,7 @@ def _declared(name: str) -> Benchmark:
         size=size,
         digest=lambda data: data_checks.digest_of(locate.member_files(member, data), data),
         options=hints.OPTIONS,
+        wording=frozenset(hints.OPTIONS),
         about={"description": f"FG-BMK, {_description(member)}.", **ABOUT},
         results=partial(interop.read_member_results, member),
         files=partial(data_checks.of_member, member),
@@ -133,6 +134,7 @@ def _whole() -> Benchmark:
         size=_size,
         digest=lambda data: data_checks.digest_of([file for files in chosen(data).values() for file in files], data),
         options=OPTIONS,
+        wording=frozenset(hints.OPTIONS),
         about={
             "description": "FG-BMK, human-oriented: every file of questions that is there, in one run.",
             "members": ", ".join(f"{FAMILY}/{form}" for form in forms()),

@@ -63,6 +63,7 @@ def open_folder(path: Path) -> Benchmark:
             "kinds": f"which kinds, by comma: {', '.join(dict.fromkeys(map(_kind, manifest.parts)))}",
             **hints.OPTIONS,
         },
+        wording=frozenset(hints.OPTIONS),
         about={
             "description": f"{manifest.questions:,} questions about {manifest.images:,} images, "
             f"at the levels {', '.join(manifest.levels)}.",

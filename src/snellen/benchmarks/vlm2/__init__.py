@@ -82,6 +82,7 @@ def declare(subtask: Subtask) -> Benchmark:
         size=partial(samples.size, subtask),
         digest=partial(samples.digest, subtask),
         options=prompts.OPTIONS,
+        wording=frozenset(prompts.OPTIONS),
         about={"description": f"VLM2-Bench, {subtask.title}.", **ABOUT},
         results=partial(interop.read_subtask_results, subtask),
         notices=partial(samples.notices, subtask),
