@@ -1,4 +1,5 @@
-"""Write the tables of docs/declare.md from the declaration's structures, and docs/catalogue.md from the catalogue.
+"""Write the tables of docs/declare.md and docs/declare-sets.md from the declaration's structures, and docs/catalogue.md from the
+catalogue.
 
 Usage: python docs/_scripts/declaration_page.py
 """
@@ -6,25 +7,26 @@ Usage: python docs/_scripts/declaration_page.py
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import structs
 
-from snellen.benchmarks.table.declaration import (
-    Cell,
-    Declaration,
-    Figure,
-    Group,
-    PromptStyle,
-    Report,
-    ScoreRule,
-    Source,
-)
+from snellen.benchmarks.table.cell_form import Cell
+from snellen.benchmarks.table.declaration import Declaration, Figure, Group, PromptStyle, Report, ScoreRule, Source
 from snellen.benchmarks.table.entries import entry, names
+from snellen.benchmarks.table.set_sections import (
+    Form,
+    FramesRule,
+    KitNames,
+    Layout,
+    LmmsNames,
+    SetSummary,
+    Subsets,
+)
 
 DOCS = Path(__file__).parent.parent
-DECLARE, CATALOGUE = DOCS / "declare.md", DOCS / "catalogue.md"
+DECLARE, DECLARE_SETS, CATALOGUE = DOCS / "declare.md", DOCS / "declare-sets.md", DOCS / "catalogue.md"
 SECTIONS = {
     "top": Declaration,
     "source": Source,
@@ -34,6 +36,15 @@ SECTIONS = {
     "score": ScoreRule,
     "report": Report,
     "figure": Figure,
+}
+SET_SECTIONS = {
+    "vlmevalkit": KitNames,
+    "lmms-eval": LmmsNames,
+    "layout": Layout,
+    "subset": Subsets,
+    "summary": SetSummary,
+    "frames": FramesRule,
+    "form": Form,
 }
 CATALOGUE_HEAD = """# Catalogue
 
@@ -64,13 +75,16 @@ def attributes(struct: type) -> Iterator[tuple[str, str]]:
 def keys_table(struct: type) -> str:
     """Return the table of a section's keys, by the names of the TOML."""
     names_in_toml = {field.name: field.encode_name for field in structs.fields(struct)}
-    rows = [f"| `{names_in_toml.get(key, key)}` | {text} |" for key, text in attributes(struct)]
+    rows = []
+    for keys, text in attributes(struct):
+        named = ", ".join(f"`{names_in_toml.get(key, key)}`" for key in keys.split(", "))
+        rows.append(f"| {named} | {text} |")
     return "\n".join(["| key | meaning |", "|---|---|", *rows])
 
 
-def declare_page(text: str) -> str:
+def declare_page(text: str, sections: Mapping[str, type] = SECTIONS) -> str:
     """Return the page with the tables between its marks renewed."""
-    for name, struct in SECTIONS.items():
+    for name, struct in sections.items():
         pattern = re.compile(rf"(<!-- keys: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         table = keys_table(struct)
         text = pattern.sub(lambda match, table=table: f"{match[1]}{table}\n{match[2]}", text)  # type: ignore[misc]
@@ -102,10 +116,11 @@ def data(name: str) -> str:
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write the pages."""
+    DECLARE_SETS.write_text(declare_page(DECLARE_SETS.read_text(encoding="utf-8"), SET_SECTIONS), encoding="utf-8")
     DECLARE.write_text(declare_page(DECLARE.read_text(encoding="utf-8")), encoding="utf-8")
     CATALOGUE.write_text(catalogue_page(), encoding="utf-8")
-    print(DECLARE, CATALOGUE)
+    print(DECLARE, DECLARE_SETS, CATALOGUE)
 
 
 if __name__ == "__main__":

@@ -23,30 +23,24 @@ from snellen.redaction import register_environment
 GROUP = "snellen.benchmarks"
 
 
-def _constant(name: str) -> str:
+def constant_of(name: str) -> str:
     """Return the constant that declares a benchmark: VSI_BENCH for `vsi-bench`."""
     return "THREE_DSR" if name == "3dsrbench" else re.sub(r"[-/]", "_", name).upper()
 
 
+_SITE = ("site/image", "site/video")
+"""The halves of SITE, which are benchmarks of their own."""
 _VLM2 = ("gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid")
-_SPATIAL = (
-    *("vsi-bench", "mmsi-bench", "mindcube-tiny", "viewspatial", "site", "site/image", "site/video", "blink"),
-    *("3dsrbench", "embspatial", "mmsi-video-bench", "omnispatial", "spar-bench", "vsi-debiased"),
-)
-_SPATIAL_FURTHER = (
-    *("stare", "spatialviz", "erqa", "refspatial", "robospatial-home", "spbench/si", "spbench/mv", "vsi-super-recall"),
-    *(
-        "vsi-super-count",
-        "sti-bench",
-        "cv-bench",
-        "lego-puzzles",
-        "spatial457",
-        "dsr-bench",
-        "eriq",
-        "osi-bench",
-        "revsi",
-    ),
-)
+
+
+@cache
+def set_names() -> tuple[str, ...]:
+    """Return the names of the sets that other harnesses run too, one for each file of `sets`."""
+    folder = Path(__file__).parent / "sets"
+    files = (path.relative_to(folder).as_posix() for path in folder.rglob("*.toml"))
+    return tuple(sorted(file.removesuffix(".toml") for file in files))
+
+
 BUILT_IN = {
     "chart": "snellen.benchmarks.chart.suite:CHART",
     "chart/digits": "snellen.benchmarks.chart.digits:DIGITS",
@@ -54,8 +48,8 @@ BUILT_IN = {
     "acuity": "snellen.benchmarks.acuity:ACUITY",
     "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
-    **{f"vlm2/{name}": f"snellen.benchmarks.vlm2:{_constant(name)}" for name in _VLM2},
-    **{name: f"snellen.benchmarks.spatial:{_constant(name)}" for name in (*_SPATIAL, *_SPATIAL_FURTHER)},
+    **{f"vlm2/{name}": f"snellen.benchmarks.vlm2:{constant_of(name)}" for name in _VLM2},
+    **{name: f"snellen.benchmarks.spatial:{constant_of(name)}" for name in sorted((*set_names(), *_SITE))},
 }
 
 

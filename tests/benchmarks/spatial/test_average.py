@@ -41,7 +41,7 @@ def test_vsi_counts_the_three_directions_as_one_type() -> None:
 
 def test_site_pools_rows_and_adjusts_for_chance() -> None:
     some = [ScoredRow(value, {"category": "c"}, options) for value, options in ((1, 2), (0, 4), (1, 4))]
-    assert figures.site([*some, *some]) == {"overall": 0.5, "c_caa": 0.5}
+    assert figures.site([*some, *some]) == {"overall": 0.5, "c": 0.5}
     assert figures.chance_adjusted([ScoredRow(0.0, options=4)]) == pytest.approx(-1 / 3)
     assert figures.chance_adjusted([ScoredRow(1.0, options=1)]) == 0.0
 

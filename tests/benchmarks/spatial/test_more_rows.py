@@ -12,7 +12,8 @@ from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.prompts.words import forms
 from snellen.benchmarks.spatial.question import ShownMedia
 from snellen.benchmarks.spatial.sources.rows import question as question_of
-from snellen.benchmarks.spatial.tasks import LAYOUTS, MORE
+from snellen.benchmarks.spatial.tasks import MORE
+from snellen.benchmarks.table.declaration import LAYOUTS
 from snellen.errors import DataError
 from snellen.sources import BytesBlob
 

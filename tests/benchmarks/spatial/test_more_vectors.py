@@ -24,6 +24,7 @@ from snellen.types import Sample, Score
 VARIABLE = "SNELLEN_SPATIAL_VECTORS"
 FOLDER = Path(os.environ[VARIABLE]) if VARIABLE in os.environ else None
 QUOTED = Path(__file__).parent / "data" / "more_vectors.json"
+NUMBERS = {number for task in MORE.values() for number in task.declared.types.get("number", ())}
 Case = dict[str, Any]
 Vectors = dict[str, Any]
 
@@ -33,7 +34,7 @@ def letter(group: str) -> Callable[[Case], Sample]:
 
 
 def _spbench(case: Case) -> Sample:
-    number = case["question_type"] in spatial_metrics.NUMBERS
+    number = case["question_type"] in NUMBERS
     return sample(case["answer"], "number" if number else "choice", question_type=case["question_type"])
 
 
@@ -297,7 +298,7 @@ def flattened(reference: Any) -> Iterator[tuple[str, float]]:
 def _typed(stem: str) -> str:
     for prefix in ("category.", "task."):
         stem = stem.removeprefix(prefix)
-    numbers = {*spatial_metrics.NUMBERS, "object_counting", "room_size_estimation"}
+    numbers = {*NUMBERS, "object_counting", "room_size_estimation"}
     return f"{stem}_{'mra' if stem in numbers else 'accuracy'}"
 
 

@@ -373,9 +373,7 @@ def test_a_changed_word_of_ours_changes_the_digest(form: str, monkeypatch: pytes
     for name in TASKS:
         data = Data(options={"prompting": form})
         before = prompts.digest(data, TASKS[name])
-        other = structs.replace(
-            wordings.default_words(form, name), choice=wordings.default_words(form, name).choice + " "
-        )
+        other = structs.replace(wordings.default_words(form, name), text=wordings.default_words(form, name).text + " ")
         with monkeypatch.context() as patch:
             patch.setattr(prompts, "words_for", lambda *_, other=other: (form, other))
             assert prompts.digest(data, TASKS[name]) != before

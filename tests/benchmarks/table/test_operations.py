@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.benchmarks.table.declaration import Cell
+from snellen.benchmarks.table.cell_form import Cell
 from snellen.benchmarks.table.operations import (
     CellError,
     drawn_options,

@@ -14,12 +14,11 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
-from snellen.benchmarks.spatial.metrics import AVERAGED_GROUPS
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion, sample
-from snellen.benchmarks.spatial.reference import gold_revisions as revisions
+from snellen.benchmarks.spatial.reference.gold_revisions import revision_of_data
 from snellen.benchmarks.spatial.sources import carried, locate
 from snellen.benchmarks.spatial.sources.subsets import OPTION as SUBSET
-from snellen.benchmarks.spatial.tasks import SITE_HALVES, Task
+from snellen.benchmarks.spatial.tasks import SITE_HALVES, Task, averaged
 from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Prompt, Sample
@@ -73,7 +72,7 @@ def digest(task: Task, part: str, data: Data) -> str:
 
 def gold(task: Task, part: str, data: Data, recorded: str) -> str:
     """Name the revision of the gold answers: by the data as it is now, by which replies are scored, else as recorded."""
-    correction = revisions.corrections().get(task.name)
+    correction = task.declared.correction
     if correction is None:
         return ""
     revision = correction.by_digest(recorded)
@@ -102,7 +101,7 @@ def notices(task: Task, part: str, data: Data) -> list[str]:
         count, first = faults.get(fault, (0, place))
         faults[fault] = count + 1, first
 
-    corrected = revisions.corrections().get(task.name)
+    corrected = task.declared.correction
     group_rows: list[SpatialQuestion] = []
     for place, question in source.questions():
         if isinstance(question, DataError):
@@ -124,7 +123,7 @@ def notices(task: Task, part: str, data: Data) -> list[str]:
     if MISSING in faults:
         among = f" ({', '.join(task.media)})" if task.media else ""
         lines.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
-    if corrected is not None and revisions.revision_of_data(task.name, source.content(), group_rows) == "before":
+    if corrected is not None and revision_of_data(corrected, source.content(), group_rows) == "before":
         lines.append(
             f"{source.file}: these are {corrected.name('before')}. {corrected.sentence()}. Fetch the data again: figures "
             "over these answers are comparable only with figures over the same ones"
@@ -162,11 +161,7 @@ def _fault_lines(file: str, faults: Mapping[str, tuple[int, str]]) -> list[str]:
 
 def _known(task: Task, group: str) -> bool:
     """Return True if metrics include a group: a type of VSI-Bench counts by itself or in its mean of three."""
-    return (
-        not task.groups
-        or group in task.groups
-        or any(group in made for made in AVERAGED_GROUPS.get(task.name, {}).values())
-    )
+    return not task.groups or group in task.groups or any(group in parts for parts in averaged(task).values())
 
 
 def _blobs(media: ShownMedia) -> Iterator[Blob]:

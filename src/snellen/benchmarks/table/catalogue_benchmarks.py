@@ -32,7 +32,13 @@ def find(name: str) -> Benchmark:
 def open_declared(name: str) -> Benchmark:
     """Return the benchmark that a user's TOML file declares. Raises DataError if it cannot be read."""
     path = Path(name).expanduser()
-    return declared_benchmark(read_declaration(path), path.absolute().parent)
+    declared = read_declaration(path)
+    if declared.is_set:
+        from snellen.benchmarks.spatial import declare  # the harnesses' rules, which few files need
+        from snellen.benchmarks.spatial.tasks import task_of
+
+        return declare(task_of(declared))
+    return declared_benchmark(declared, path.absolute().parent)
 
 
 def declared_benchmark(
@@ -90,9 +96,9 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
 
 def published(declared: Declaration) -> tuple[Published, ...]:
     """Return the published figures of the headline, one table for each harness."""
-    if not declared.figure or not declared.report:
+    if not declared.figure or not (declared.report or declared.is_set):
         return ()
-    name, unit = headline_unit(declared)
+    name, unit = headline_unit(declared) if declared.report else ("overall", "fraction")
     scale = PER_CENT if unit == "fraction" else 1.0
     tables = []
     for by in dict.fromkeys(figure.by for figure in declared.figure):

@@ -1,20 +1,36 @@
 """The declaration of a benchmark that is a table: source, columns, prompt, scoring rule, figures.
 
-One form serves three users: a TOML of the package's catalogue, a user's own TOML, and a file without any declaration,
-whose columns `snellen.benchmarks.table.recognise` finds. There is no expression language: each key names one of a closed
-set of operations, and no cell is ever evaluated.
+One form serves four users: a TOML of the package's catalogue, a set that other harnesses run too (`benchmarks/sets`), a
+user's own TOML, and a file without any declaration, whose columns `snellen.benchmarks.table.recognise` finds. There is no
+expression language: each key names one of a closed set of operations, and no cell is ever evaluated. The sections of a set
+alone are in `set_sections`.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import field, structs
 
+from snellen.benchmarks.table.cell_form import Cell, CellSpec, Strict
+from snellen.benchmarks.table.set_sections import (
+    Correction,
+    EasiNames,
+    Form,
+    FramesRule,
+    KitNames,
+    Layout,
+    LmmsNames,
+    ResultFiles,
+    SetSummary,
+    Subsets,
+)
 from snellen.errors import DataError
 from snellen.redaction.arguments import key_among
 from snellen.toml_text import parse_toml
@@ -24,10 +40,6 @@ DECLARATION_BYTES = 1 << 20
 
 SourceKind: TypeAlias = Literal["file", "tsv", "csv", "json", "folder", "hub"]
 SOURCE_KINDS: tuple[SourceKind, ...] = ("file", "tsv", "csv", "json", "folder", "hub")
-
-
-class Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A section of the TOML: an unknown key is an error."""
 
 
 class Source(Strict, frozen=True):
@@ -50,11 +62,18 @@ class Source(Strict, frozen=True):
         md5: MD5 of the file, hexadecimal.
         sha256: SHA-256 of the file, hexadecimal.
         rows: how many rows it has.
+        other_rows: of a set: further numbers of rows that are in use.
         mirrors: further addresses.
         table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
         images: a folder or archives of the images.
         unpack: each row becomes one row for each element, which sets columns to the cells of others.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
+        configs: of a set: the folders of its files, the first that is there; `*` is every folder, empty the root or `data/`.
+        splits: of a set: names of its files, the first that is there.
+        together: of a set: splits that are read one behind the other, where none of `splits` is there.
+        media: of a set: archives and folders with what is shown, as the hub's client takes them; `{subset}` is the subset.
+        pictures: of a set: columns of parquet files whose images are shown; default: by the names that such columns have.
+        without: of a set: the column that is true in rows of a larger set that are not asked.
     """
 
     file: str = ""
@@ -73,11 +92,18 @@ class Source(Strict, frozen=True):
     md5: str = ""
     sha256: str = ""
     rows: int | None = None
+    other_rows: tuple[int, ...] = ()
     mirrors: tuple[str, ...] = ()
     table: str = ""
     images: str | tuple[str, ...] = ()
     unpack: tuple[Mapping[str, str], ...] = ()
     as_kit_reads: bool = False
+    configs: tuple[str, ...] = ("",)
+    splits: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
+    without: str = ""
 
     @property
     def kind(self) -> SourceKind:
@@ -85,83 +111,6 @@ class Source(Strict, frozen=True):
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
 
 
-AnswerForm: TypeAlias = Literal[
-    "",
-    "letter",
-    "index0",
-    "index1",
-    "text",
-    "bool",
-    "number",
-    "choice",
-    "multi-choice",
-    "truth",
-    "count",
-    "quantity",
-    "date",
-    "time",
-    "name",
-    "list",
-    "box",
-    "point",
-    "formula",
-    "json",
-    "judged",
-]
-
-
-class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
-    """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
-
-    Attributes:
-        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists.
-        text: a constant in place of a column.
-        rename: value to value.
-        cut: a separator; `field` says which part is taken, from 0.
-        field: see `cut`.
-        before: the text before the first occurrence of this one.
-        after: the text after the first occurrence of this one.
-        first: that many characters.
-        remove: a text that is removed wherever it stands.
-        modulo: the remainder of a whole number.
-        split: a separator; the value becomes a list.
-        repeat_row: with `split`: the row counts once for each element of the list.
-        list: the cell is a list written as text, in JSON or Python syntax.
-        drop: that many characters at the start of a text, or of each element of a list.
-        shuffle: the seed of a shuffle of the options; the answer follows its option.
-        make: how many options are drawn for each row, the gold answer among them.
-        from_: with `make`: the column of the labels; default: that of the answer.
-        seed: with `make`: the seed of the draw.
-        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`,
-            `quantity` and every other kind.
-        folder: the value is a path below the images.
-        letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
-    """
-
-    column: str = ""
-    text: str | None = None
-    rename: Mapping[str, str] = {}
-    cut: str = ""
-    field: int | None = None
-    before: str = ""
-    after: str = ""
-    first: int | None = None
-    remove: str = ""
-    drop: int = 0
-    modulo: int | None = None
-    split: str = ""
-    repeat_row: bool = False
-    list: bool = False
-    shuffle: int | None = None
-    make: int | None = None
-    from_: str = ""
-    seed: int = 0
-    as_: AnswerForm = ""
-    folder: bool = False
-    letters: str = ""
-
-
-CellSpec: TypeAlias = str | tuple[str, ...] | Cell
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
 OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history", "system", "kind")
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
@@ -270,6 +219,8 @@ class ScoreRule(Strict, frozen=True):
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
+        rules: of a set: profile to a function of its harness's file in `benchmarks/spatial/scorers`; `easi` follows
+            `vlmevalkit`, and `strict` is `strict.strict`, unless they are given.
     """
 
     read: Reading = "letter-or-text"
@@ -284,6 +235,7 @@ class ScoreRule(Strict, frozen=True):
     profiles: Mapping[ProfileName, ScoreRule] = {}
     judge: JudgeRule = JudgeRule()
     reader: str = ""
+    rules: Mapping[str, str] = {}
 
     @property
     def is_given(self) -> bool:
@@ -381,11 +333,14 @@ class Declaration(Strict, frozen=True):
         canary: a text that marks the data for those who train on web pages.
         version: raised when prompts, answers or ids change.
         examples: the pool of few-shot examples: another setting (`split=dev`), or a file relative to the TOML.
+        like: a set of the package; what it declares holds where this file does not.
+        types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
+        places: of a set's templates: place to its text by the value of `summary.by`.
     """
 
     name: str
     source: Source
-    rows: Mapping[str, CellSpec]
+    rows: Mapping[str, CellSpec] = {}
     title: str = ""
     probes: str = ""
     licence: str = ""
@@ -401,6 +356,24 @@ class Declaration(Strict, frozen=True):
     figure: tuple[Figure, ...] = field(default_factory=tuple)
     version: str = "1"
     examples: str = ""
+    like: str = ""
+    types: Mapping[str, tuple[str, ...]] = {}
+    places: Mapping[str, Mapping[str, str]] = {}
+    easi: EasiNames = EasiNames()
+    vlmevalkit: KitNames = KitNames()
+    lmms_eval: LmmsNames = field(default=LmmsNames(), name="lmms-eval")
+    layout: Mapping[str, Layout] = {}
+    form: Mapping[str, Form] = {}
+    frames: FramesRule = FramesRule()
+    subset: Subsets = Subsets()
+    summary: SetSummary = SetSummary()
+    results: ResultFiles = ResultFiles()
+    correction: Correction | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Return True for a set that is asked and scored as harnesses do, by the forms of its prompts."""
+        return bool(self.form)
 
 
 def read_declaration(path: Path) -> Declaration:
@@ -429,7 +402,7 @@ def read_declaration(path: Path) -> Declaration:
 
 def declaration(values: Mapping[str, Any], place: str) -> Declaration:
     """Convert parsed TOML to a declaration and check it; `place` names the file in errors. Raises DataError."""
-    tables = dict(values)
+    tables = _with_shared_keys(_like(values, place), place)
     rows = tables.get("rows")
     if isinstance(rows, dict) and "without_image" in rows:
         tables["without_image"] = rows["without_image"]
@@ -442,14 +415,57 @@ def declaration(values: Mapping[str, Any], place: str) -> Declaration:
     return declared
 
 
+SETS = resources.files("snellen.benchmarks") / "sets"
+"""The folder of the sets that harnesses know: a file each, called as the set."""
+LAYOUTS = ("official", "kit")
+
+
+def _like(values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return what is declared, and what the set that it is like declares where it does not; sections are joined key by key."""
+    like = values.get("like")
+    if not isinstance(like, str):
+        return dict(values)
+    file = SETS / f"{like}.toml"
+    if not re.fullmatch(r"[\w-]+(?:/[\w-]+)?", like) or not file.is_file():
+        raise DataError(f"{place}: like is {like!r}; a set of the package was expected, such as vsi-bench")
+    joined = _like(tomllib.loads(file.read_text(encoding="utf-8")), like)
+    for key, value in values.items():
+        both = isinstance(value, dict) and isinstance(joined.get(key), dict)
+        joined[key] = {**joined[key], **value} if both else value
+    return joined
+
+
+def _with_shared_keys(tables: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return the tables of a set with each layout and form whole: its own keys, over those that it shares with others."""
+    forms, shared, rows = (tables.get(name, {}) for name in ("form", "layout", "rows"))
+    if not forms or not all(isinstance(part, dict) for part in (forms, shared, rows, *forms.values())):
+        return tables
+    for name, form in forms.items():
+        if form.get("like", name) not in forms:
+            raise DataError(f"{place}: the form {name!r} is like {form['like']!r}, and there is no such form")
+    common = {key: value for key, value in shared.items() if key not in LAYOUTS}
+    layouts = {}
+    for name in LAYOUTS:
+        own = shared.get(name, {})
+        layouts[name] = {**common, **own, "rows": {**rows, **own.get("rows", {})}}
+    whole = {name: {**forms[form.get("like", name)], **form, "like": ""} for name, form in forms.items()}
+    return {**tables, "layout": layouts, "form": whole}
+
+
 def _check(declared: Declaration, place: str) -> None:
     sources = [kind for kind in SOURCE_KINDS if getattr(declared.source, kind)]
     if len(sources) != 1:
         have = " and ".join(sources) or "none"
         raise DataError(f"{place}: [source] names {have}; exactly one of {', '.join(SOURCE_KINDS)} was expected")
+    if declared.is_set:
+        _check_set(declared, place)
+        return
     for needed in ("question", "answer"):
         if needed not in declared.rows:
             raise DataError(f"{place}: [rows] has no {needed!r}; it says which column holds the {needed}")
+    for name, cell in declared.rows.items():
+        if isinstance(cell, Cell) and (cell.subset or cell.place):
+            raise DataError(f"{place}: [rows] {name}: `subset` and `place` are of sets with [form] alone")
     headlines = [report for report in declared.report if report.headline]
     if declared.report and len(headlines) != 1:
         raise DataError(f"{place}: {len(headlines)} of the [[report]] sections have headline = true; one was expected")
@@ -463,6 +479,17 @@ def _check(declared: Declaration, place: str) -> None:
             )
     _check_columns(declared, place)
     _check_named(declared, place)
+
+
+def _check_set(declared: Declaration, place: str) -> None:
+    """Check that a set's parts name each other; what its functions are called is checked where they are looked for."""
+    for name, layout in declared.layout.items():
+        if "question" not in layout.rows:
+            raise DataError(f"{place}: [rows] has no 'question' for the layout {name!r}; it says which column holds it")
+    if not declared.summary.by:
+        raise DataError(f"{place}: [summary] has no 'by'; it says by which value figures are broken down")
+    if unknown := sorted(set(declared.subset.tables) - set(declared.subset.names)):
+        raise DataError(f"{place}: [subset] tables names {unknown[0]!r}, which is none of its names")
 
 
 OF_EVERY_SAMPLE = ("kind", "target", "repeat")

@@ -6,6 +6,7 @@ A cell is never evaluated: lists are parsed as JSON or as a Python literal, numb
 from __future__ import annotations
 
 import random
+import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from snellen.benchmarks.table.declaration import Cell, CellSpec
+from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.errors import DataError
 from snellen.scoring.rules.vlmevalkit import MAX_CHARS, literal_list
 from snellen.sources.xlsx import CellFault
@@ -23,6 +24,7 @@ Row: TypeAlias = Mapping[str, Any]
 ROW_NUMBER, KEY = "#", "@key"
 LETTERS = string.ascii_uppercase
 ALL_LETTERS = "A-Z"
+_PLACE = re.compile(r"\{(\w+)\}")
 MAX_DIGITS = 18
 """A whole number has at most this many digits; a longer cell is a text."""
 
@@ -33,7 +35,8 @@ class CellError(DataError):
 
 def columns_of(spec: CellSpec) -> Iterator[str]:
     """Yield the columns of the file that a declared value is made from; `options = "A-Z"` names none."""
-    for name in (spec,) if isinstance(spec, str) else spec if isinstance(spec, tuple) else (spec.column, spec.from_):
+    several = (*spec.first_of, spec.column, spec.from_) if isinstance(spec, Cell) else spec
+    for name in (several,) if isinstance(several, str) else several:
         if name not in ("", ROW_NUMBER, KEY, ALL_LETTERS):
             yield name
 
@@ -53,8 +56,10 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
         return _cell(spec, row, number)
     if isinstance(spec, tuple):
         return [_cell(name, row, number) for name in spec]
-    current = spec.text if spec.text is not None else _cell(spec.column, row, number)
-    return None if current is None else _operated(spec, current)
+    cells = (_cell(name, row, number) for name in spec.first_of)
+    column = next((cell for cell in cells if text_of(cell) != ""), None) or _cell(spec.column, row, number)
+    current = spec.text if spec.text is not None else column
+    return None if current is None else operated(spec, current, row)
 
 
 def cell_reader(spec: CellSpec) -> Callable[[Row, int], Any]:
@@ -79,8 +84,8 @@ def cell_of(row: Row, column: str) -> Any:
     return cell
 
 
-def _operated(spec: Cell, current: Any) -> Any:
-    """Apply the operations in the order in which `Cell` declares them."""
+def operated(spec: Cell, current: Any, row: Row) -> Any:
+    """Apply the operations to a value, in the order in which `Cell` declares them; `row` has what is filled in."""
     if spec.rename:
         current = spec.rename.get(text_of(current), current)
     if spec.cut:
@@ -90,8 +95,16 @@ def _operated(spec: Cell, current: Any) -> Any:
     if spec.after:
         head, mark, tail = text_of(current).partition(spec.after)
         current = tail if mark else head
+    if spec.strip:
+        current = text_of(current).strip().strip(spec.strip)
+    for old, new in spec.replace.items():
+        current = text_of(current).replace(old, new)
+    if spec.lower:
+        current = text_of(current).strip().lower()
     if spec.first is not None:
         current = text_of(current)[: spec.first]
+    if spec.fill and current != "":
+        current = _PLACE.sub(lambda place: _filled(row.get(place[1])), spec.fill)
     if spec.remove:
         current = text_of(current).replace(spec.remove, "")
     if spec.modulo is not None:
@@ -104,6 +117,10 @@ def _operated(spec: Cell, current: Any) -> Any:
         several = isinstance(current, list)
         current = [text_of(item)[spec.drop :] for item in current] if several else text_of(current)[spec.drop :]
     return current
+
+
+def _filled(cell: Any) -> str:
+    return "" if cell is None or cell != cell else str(cell)
 
 
 def _field(spec: Cell, text: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from snellen.benchmarks.base import DataReading
 from snellen.benchmarks.table.answers import WORDS
-from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
+from snellen.benchmarks.table.cell_form import Cell, CellSpec
+from snellen.benchmarks.table.declaration import OWN_NAMES
 from snellen.benchmarks.table.languages import ENGLISH, languages
 from snellen.benchmarks.table.survey import Survey, described
 from snellen.benchmarks.table.wording import is_plain

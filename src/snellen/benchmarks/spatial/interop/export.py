@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from snellen.benchmarks.spatial.interop.harness_metrics import IN_FRACTIONS, LMMS_OVERALL, MRA
+from snellen.benchmarks.spatial.interop.harness_metrics import MRA
 from snellen.benchmarks.spatial.metrics import composite
 from snellen.benchmarks.spatial.scorers import SCORERS, base, figures
 from snellen.benchmarks.spatial.scorers.base import mean
@@ -74,7 +74,8 @@ def _exported(task: Task, sample: Sample, harness: str) -> dict[str, Any]:
         **{letter: options.get(letter) for letter in "ABCD"},
     }
     row: dict[str, Any] = {}
-    for column, name in task.exported[harness].items():
+    declared = task.declared.lmms_eval if harness == "lmms" else task.declared.vlmevalkit
+    for column, name in declared.export.items():
         if harness == "lmms" and column in "ABCD" and column not in options:
             continue  # lmms-eval's rows have no column for an option that is not there
         if name.startswith("@"):
@@ -111,7 +112,6 @@ def _index(text: str, otherwise: Any) -> Any:
 
 
 FAILED: str = CONSTANTS["kit_choice"]["failure"]
-MATCHED = ("blink", "3dsrbench")
 
 
 class ExportedAnswer(Struct, frozen=True):
@@ -239,7 +239,7 @@ def _logged(task: Task, answer: ExportedAnswer, score: Score, number: int) -> di
 
 def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, model: str) -> Exported:
     files: list[Path] = []
-    counted = Counter[str]()
+    counted, kit = Counter[str](), task.declared.vlmevalkit
     for half, answers in halves.items():
         data = task.kit.split(", ")[half == "video"]
         predictions, matches, rows, finer, tagged = [], [], [], [], []
@@ -257,7 +257,7 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
             tagged.append((score.value, sample.meta))
             other = "task_type" if task.by == "sub_task_type" else "sub_task_type"
             finer.append(str(sample.meta.get(other) or ""))
-        tag = "exact_matching_result" if task.name in MATCHED else "extract_matching"
+        tag = "exact_matching_result" if kit.matched else "extract_matching"
         for name, some in ((f"{model}_{data}.xlsx", predictions), (f"{model}_{data}_{tag}.xlsx", matches)):
             columns = list(dict.fromkeys(column for row in some for column in row))
             lost = write_workbook(folder / name, columns, some)
@@ -268,9 +268,8 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
         if task.name == "mmsi-video-bench" and (line := _sub_bench_line(tagged)):
             files.append(folder / f"{model}_{data}_extract_matching_subset_acc.csv")
             _write_table(files[-1], [dict(line)], "\t")
-        ending = {"blink": "acc", "3dsrbench": "full_acc"}.get(task.name, "extract_matching_acc")
-        path = folder / f"{model}_{data}_{ending}.csv"
-        _write_table(path, kit_table(task, rows, finer), "," if task.name in MATCHED else "\t")
+        path = folder / f"{model}_{data}_{kit.figures}.csv"
+        _write_table(path, kit_table(task, rows, finer), "," if kit.matched else "\t")
         files.append(path)
     notes = {
         "lost": f"answers are missing; the tables say {FAILED!r} there, which is scored as the kit does",
@@ -283,7 +282,7 @@ def _kit(task: Task, halves: dict[str, list[ExportedAnswer]], folder: Path, mode
 
 def _matched(task: Task, sample: Sample, score: Score) -> dict[str, Any]:
     """Return the columns that the kit's rule scorer adds to a row."""
-    if task.name in MATCHED:
+    if task.declared.vlmevalkit.matched:
         failed = score.extracted is None
         log = (
             "Match Log: Failed in Prefetch, no GPT-based answer matching under `exact_matching` policy."
@@ -366,13 +365,11 @@ def lmms_metrics(task: Task, rows: Sequence[ScoredRow], part: str = "") -> dict[
             | {f"{main}_accuracy": mean(value) for main, value in mains.items()}
             | parts
         }
-    scale = 100.0 if task.name in ("mmsi-video-bench",) else 1.0
-    overall *= 100.0 if task.name in ("mmsi-video-bench", "spar-bench") else 1.0
-    digits = 2 if task.name == "mmsi-video-bench" else 6 if vsi_like(task) else 12
-    named = {LMMS_OVERALL[task.name][0]: overall} | {
-        _lmms_name(task, name): value * scale for name, value in found.items()
-    }
-    return {task.lmms: {name: round(value, digits) for name, value in named.items()}}
+    lmms = task.declared.lmms_eval
+    scale = 100.0 if "groups" in lmms.percent else 1.0
+    overall *= 100.0 if "overall" in lmms.percent else 1.0
+    named = {lmms.overall[0]: overall} | {_lmms_name(task, name): value * scale for name, value in found.items()}
+    return {task.lmms: {name: round(value, lmms.digits) for name, value in named.items()}}
 
 
 def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = ()) -> list[dict[str, float | str]]:
@@ -403,7 +400,7 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
         return [{"metric": name, "value": value} for name, value in named.items()]
     if task.name == "blink":
         return [{"split": "none", "Overall": overall, **dict(sorted(found.items()))}]
-    scale = 1.0 if task.name in IN_FRACTIONS else 100.0
+    scale = 1.0 if task.declared.vlmevalkit.fractions else 100.0
     line: dict[str, float | str] = {"overall": overall * scale}
     prefix = f"{task.by}." if task.name in ("mmsi-video-bench", "omnispatial") else ""
     line |= {prefix + _kit_name(task, name): value * scale for name, value in found.items()}
@@ -412,11 +409,6 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
         finer = [ScoredRow(row.value, {other: sub}) for row, sub in zip(rows, subgroups, strict=True) if sub]
         line |= {f"{other}.{name}_accuracy": value * scale for name, value in means(finer, other).items()}
     return [line]
-
-
-def vsi_like(task: Task) -> bool:
-    """VSI-Bench, or its debiased half."""
-    return task.name in ("vsi-bench", "vsi-debiased")
 
 
 def _lmms_name(task: Task, name: str) -> str:

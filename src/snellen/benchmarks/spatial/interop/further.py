@@ -25,24 +25,6 @@ from snellen.media.decode import read_header
 Fields: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = "Iterator[tuple[str, SpatialQuestion, list[Any]]]"
 
-WHOLE: Mapping[str, str] = {"stare": "stare_full", "robospatial-home": "robo_spatial_all", "cv-bench": "cv_bench"}
-"""lmms-eval's task with all questions, which makes the files of its parts superfluous."""
-_PREFIX: Mapping[str, str] = {
-    "stare": "stare",
-    "spatialviz": "spatialviz",
-    "erqa": "erqa",
-    "refspatial": "refspatial",
-    "robospatial-home": "robo_spatial",
-    "vsi-super-recall": "vsisuper_recall",
-    "vsi-super-count": "vsisuper_count",
-    "cv-bench": "cv_bench",
-    "spatial457": "spatial457",
-    "osi-bench": "osi_bench",
-    "revsi": "revsi",
-}
-"""What the names of lmms-eval's tasks begin with; benchmarks without such a task are not here."""
-_IN_PARTS = ("stare", "refspatial", "robospatial-home", "vsi-super-recall", "vsi-super-count", "cv-bench", "spatial457")
-_KIT_PARTS = ("vsi-super-recall", "vsi-super-count", "cv-bench")
 _FRAMES = r"(?:_\d+frame|_\d+(?:\.\d+)?fps)?"
 
 
@@ -55,8 +37,8 @@ def kit_name(data: str, path: Path) -> str | None:
 
 def lmms_task(task: Task, name: str) -> bool:
     """Return True if a task of lmms-eval's asks this benchmark's questions."""
-    prefix = _PREFIX.get(task.name)
-    return prefix is not None and (name == prefix or name.startswith(f"{prefix}_"))
+    begins = task.declared.lmms_eval.begins
+    return bool(begins) and (name == begins or name.startswith(f"{begins}_"))
 
 
 def chosen_samples(task: Task, files: Mapping[str, Path]) -> list[Path]:
@@ -65,11 +47,12 @@ def chosen_samples(task: Task, files: Mapping[str, Path]) -> list[Path]:
     Raises:
         DataError: they are answers to several variants.
     """
-    if task.name in WHOLE and WHOLE[task.name] in files:
-        return [files[WHOLE[task.name]]]
+    names = task.declared.lmms_eval
+    if names.whole in files:
+        return [files[names.whole]]
     variants: dict[str, list[Path]] = {}
     for name, path in files.items():
-        variant = ("json" if name.endswith("_json") else "") if task.name in _IN_PARTS else name
+        variant = ("json" if name.endswith("_json") else "") if names.in_parts else name
         variants.setdefault(variant, []).append(path)
     return _only(task, list(variants.values()))
 
@@ -80,7 +63,7 @@ def chosen_tables(task: Task, by_name: Mapping[str, list[Path]]) -> list[Path]:
     Raises:
         DataError: they are answers to several variants.
     """
-    if task.name in _KIT_PARTS:
+    if task.declared.vlmevalkit.in_parts:
         return list(dict.fromkeys(path for paths in by_name.values() for path in paths))
     return _only(task, [paths for paths in by_name.values() if paths])
 
@@ -94,21 +77,6 @@ def _only(task: Task, variants: list[list[Path]]) -> list[Path]:
     return variants[0] if variants else []
 
 
-_DEFAULTS: Mapping[str, Mapping[tuple[str, ...], str]] = {
-    "stare": {("category", "category_agg"): ""},
-    "spatialviz": {("category", "Category"): "", ("task", "Task"): ""},
-    "erqa": {("question_type", "category"): ""},
-    "refspatial": {("category",): ""},
-    "vsi-super-recall": {("question_type",): "unknown", ("type",): "unknown"},
-    "vsi-super-count": {("question_type",): "unknown", ("split",): "unknown"},
-    "sti-bench": {("task_type", "Task"): ""},
-    "cv-bench": {("category", "task"): ""},
-    "lego-puzzles": {("category",): ""},
-    "spatial457": {("category",): ""},
-    "dsr-bench": {("task_type", "type", "question_type", "category"): ""},
-    "eriq": {("task_type",): ""},
-}
-"""Columns that only break figures down, and what stands for them where a result file has none of them."""
 _QUESTIONS = ("question", "Question", "question_raw", "prompt")
 
 
@@ -120,9 +88,9 @@ def completed(task: Task, fields: Fields, path: Path) -> dict[str, Any]:
     if task.name == "vsi-super-count" and row.get("answers") is not None and row.get("answer") is None:
         minutes = re.search(r"(?:^|_)(\d+mins)", row[FILE])
         row["split"] = row.get("split") or f"{minutes[1] if minutes else 'unknown'}{STREAMING}"
-    for columns, default in _DEFAULTS.get(task.name, {}).items():
-        if all(row.get(column) in (None, "") for column in columns) and not _told_by_file(task, row):
-            row[columns[0]] = default
+    for default in task.declared.results.defaults:
+        if all(row.get(column) in (None, "") for column in default.columns) and not _told_by_file(task, row):
+            row[default.columns[0]] = default.value
     return row
 
 
@@ -168,7 +136,6 @@ def logged_row(task: Task, logged: Fields) -> dict[str, Any]:
 
 _LOGGED = ("id", "qid", "category", "task", "level", "question_type", "question_index", "gt_content", "gt_answer", "ground_truth", "type", "source", "choices", "options")  # fmt: skip
 """What the metrics' objects of a line keep of its question."""
-_NEED_MASKS = ("refspatial", "robospatial-home")
 
 
 def with_masks(task: Task, part: str, data: Data, rows: Rows) -> Rows:
@@ -176,7 +143,7 @@ def with_masks(task: Task, part: str, data: Data, rows: Rows) -> Rows:
 
     A row is met by its name, else by its category, text and gold answer if one question of the data alone has these.
     """
-    if task.name not in _NEED_MASKS or data.path is None:
+    if "mask" not in task.columns["official"].rows or data.path is None:
         yield from rows
         return
     source = locate.source(task, part, data)

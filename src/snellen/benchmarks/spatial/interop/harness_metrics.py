@@ -29,24 +29,6 @@ from snellen.sources.safe_paths import regular_file
 
 MRA = "MRA:.5:.95:.05"
 DIGITS = 4
-LMMS_OVERALL: Mapping[str, tuple[str, ...]] = {
-    "vsi-bench": ("vsibench_overall", "vsibench_score.overall", "vsibench_score"),
-    "mmsi-bench": ("average",),
-    "mindcube-tiny": ("overall_accuracy",),
-    "viewspatial": ("overall_accuracy",),
-    "blink": ("blink_acc",),
-    "3dsrbench": ("vanilla_accuracy",),
-    "embspatial": ("embspatial_acc",),
-    "mmsi-video-bench": ("overall_accuracy",),
-    "omnispatial": ("omnispatial",),
-    "spar-bench": ("sparbench_score",),
-    "vsi-debiased": ("vsibench_overall", "vsibench_score.overall", "vsibench_score"),
-}
-"""The metric of lmms-eval's task that is the overall figure, the newest name first."""
-IN_PERCENT = ("mmsi-video-bench", "spar-bench")
-"""Whose overall figure lmms-eval writes in percent; SPAR-Bench's other figures are fractions."""
-IN_FRACTIONS = ("blink", "3dsrbench", "spar-bench")
-"""Whose figures VLMEvalKit writes as fractions; its other tables are in percent."""
 
 
 class HarnessMetrics(Struct, frozen=True):
@@ -78,9 +60,10 @@ def from_lmms_eval(task: Task, results: Mapping[str, Mapping[str, float]]) -> Ha
     if metrics is None:
         return None
     notes: list[str] = []
-    fraction = 1.0 if task.name in IN_PERCENT else 100.0
-    name = next((metric for metric in LMMS_OVERALL.get(task.name, ()) if metric in metrics), None)
-    parts_scale = 1.0 if task.name == "mmsi-video-bench" else 100.0
+    lmms = task.declared.lmms_eval
+    fraction = 1.0 if "overall" in lmms.percent else 100.0
+    name = next((metric for metric in lmms.overall if metric in metrics), None)
+    parts_scale = 1.0 if "groups" in lmms.percent else 100.0
     if name is not None and name.startswith("vsibench_score"):
         nested = {key: value for key, value in metrics.items() if key.startswith("vsibench_score.")}
         parts_scale = 1.0 if any(value > 1 for key, value in nested.items() if key != name) else 100.0
@@ -98,7 +81,7 @@ def from_vlmevalkit(task: Task, acc: Mapping[str, float]) -> HarnessMetrics:
 
     3DSRBench's is `*_full_acc.csv`. SITE's table has the half's own figure, which is not the payload's: take `pooled_site`.
     """
-    scale = 100.0 if task.name in IN_FRACTIONS else 1.0
+    scale = 100.0 if task.declared.vlmevalkit.fractions else 1.0
     notes: list[str] = []
     overall = _scaled(acc, ("Overall", "overall"), scale, "overall", notes)
     parts = {key: _part(task, key, acc, scale, notes) for key in task.keys}
@@ -186,7 +169,7 @@ def _lmms_task(task: Task, results: Mapping[str, Mapping[str, float]]) -> Mappin
     """Return the metrics of the task that EASI runs, else of the first other way of asking the same questions."""
     if task.lmms in results or task.name == "blink":  # whose other tasks are parts of it
         return results.get(task.lmms)
-    wanted = LMMS_OVERALL.get(task.name, ())
+    wanted = task.declared.lmms_eval.overall
     variants = (
         name
         for name in sorted(results)

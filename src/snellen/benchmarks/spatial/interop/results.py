@@ -24,10 +24,9 @@ from msgspec import structs
 from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.spatial.interop import further
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
-from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, rows
 from snellen.benchmarks.spatial.sources.official import VIDEOS
-from snellen.benchmarks.spatial.tasks import CONSTANTS, EVERY, MORE, SITE_HALVES, TASKS, Task
+from snellen.benchmarks.spatial.tasks import CONSTANTS, EVERY, SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
 from snellen.formats.base import Problems, missing
 from snellen.formats.columns import text_of
@@ -103,12 +102,12 @@ def _samples(task: Task, part: str, files: list[Path], problems: Problems) -> li
     for path in files:
         hit = _SAMPLES.fullmatch(path.name)
         name = hit["task"] if hit else ""
-        if not (further.lmms_task(task, name) if task.name in MORE else is_variant(name, own)):
+        if not (is_variant(name, own) if task.in_payload else further.lmms_task(task, name)):
             continue
         if name in last:
             problems.add(last[name].name, f"passed over for {path.name}, which is of the same task and later")
         last[name] = path
-    if task.name in MORE:
+    if not task.in_payload:
         return further.chosen_samples(task, last)
     if own == "blink":
         subtasks = {name: path for name, path in last.items() if name.startswith("blink_")}
@@ -126,7 +125,7 @@ def _samples(task: Task, part: str, files: list[Path], problems: Problems) -> li
 def _tables(task: Task, part: str, files: list[Path]) -> list[Path]:
     names = task.kit.split(", ")
     by_name: dict[str, list[Path]] = {}
-    for data in names if task.name in MORE else [names[SITE_HALVES.index(part) if part else 0]]:
+    for data in [names[SITE_HALVES.index(part) if part else 0]] if task.in_payload else names:
         matches = [(rest, path) for path in files if (rest := further.kit_name(data, path)) is not None]
         by_name[data] = _best(data, matches)
     return further.chosen_tables(task, by_name)
@@ -240,7 +239,7 @@ def _of_files(task: Task, files: list[Path], problems: Problems, part: str = "",
 
 def _checked(task: Task, path: Path, rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
     """Yield the rows as they are; a note where their gold answers are those from before a correction."""
-    correction = corrections().get(task.name)
+    correction = task.declared.correction
     if correction is None:
         yield from rows
         return
@@ -342,10 +341,10 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
         doc, at = _doc(row.get("doc")), row.get("doc_id")
         fields: Mapping[str, Any]
         try:
-            if task.name in MORE:
-                fields = further.completed(task, further.logged_row(task, row) if doc is None else doc, path)
-            else:
+            if task.in_payload:
                 fields = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
+            else:
+                fields = further.completed(task, further.logged_row(task, row) if doc is None else doc, path)
             question = rows.question(task, "official", fields, at if isinstance(at, int) else number)
             question = further.without_mask(task, fields, question)
         except DataError as error:
@@ -389,7 +388,7 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     """(where, question, reply) of VLMEvalKit's rows."""
     for number, (where, row) in enumerate(table_rows(path, problems)):
         try:
-            fields = further.completed(task, row, path) if task.name in MORE else row
+            fields = row if task.in_payload else further.completed(task, row, path)
             question = rows.question(task, "kit", fields, number)
         except DataError as error:
             problems.add(where, error.message)

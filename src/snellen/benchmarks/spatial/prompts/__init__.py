@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.prompts import frames
@@ -24,8 +24,7 @@ from snellen.benchmarks.spatial.prompts.layouts import LAYOUTS, Given, labelled
 from snellen.benchmarks.spatial.prompts.words import (
     FORMS,
     LABELLED,
-    FormWords,
-    PromptWords,
+    NO_WORDS,
     fill,
     fill_template,
     format_options,
@@ -35,7 +34,8 @@ from snellen.benchmarks.spatial.prompts.words import (
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion, options_in
 from snellen.benchmarks.spatial.sources.subsets import OPTION as SUBSET
 from snellen.benchmarks.spatial.sources.subsets import chosen_subsets
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.tasks import EVERY, Task
+from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError, MediaError, MissingExtraError, UsageError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Generation, Image, Part, Pick, Prompt, Video
@@ -48,27 +48,20 @@ OPTIONS: Mapping[str, str] = {
         f"(default: {frames.VIDEO}; MMSI-Video {frames.MMSI_VIDEO})"
     ),
 }
-BOXED = ("position_matching", "camera_motion_infer")
-STRIPPED = ("mmsi-bench", "site")  # both harnesses take white space off these questions
-LAYOUT_OF = {"mindcube-tiny": "mindcube", "site": "site", "mmsi-video-bench": "clips"}
+ORDERS_OF_IMAGES = ("mindcube", "site", "clips")
+"""Orders that say nothing of a clip, which stands in front."""
 MAX_FRAMES = 4096
-FRAMES: Mapping[str, int] = {"vsi-super-recall": 128, "vsi-super-count": 128, "sti-bench": 30, "osi-bench": 32}
-"""Frames of a video where the user does not say; ReVSI's are those of its subset, DSR-Bench's one a second."""
-ALL_FRAMES = 128
-OSI_KIT = frozenset(
-    {"relative_distance", "relative_direction_categorical_ordinal", "trajectory_description", "object_3d_localization"}
-    | {"absolute_distance", "depth_aware_counting", "absolute_displacement", "absolute_speed", "trajectory_length"}
-)
-NEW_LINE_AFTER = ("absolute_distance", "trajectory_length")
-LEVELS = {
-    "L1_single": ", each on its own",
-    "L2_objects": ", several at a time",
-    "L3_2d_spatial": " and how they lie to each other in the picture",
-    "L4_occ": " and which one hides another",
-    "L4_pose": " and which way each one faces in space",
-    "L5_6d_spatial": " and how they lie to each other in space, as seen from each one's own direction",
-    "L5_collision": " and which would run into another if it moved",
+OF_PAYLOAD = {
+    **{"choice": "text", "number": "number", "short": "short", "video": "video", "boxes": "boxes", "options": "option"},
+    **{name: name for name in ("between", "pre", "post", "post_number", "post_video", "max_tokens", "temperature")},
 }
+OF_OTHERS = {
+    **{name: name for name in ("text", "number", "open", "short")},
+    "layout": "order",
+    **{name: name for name in ("before", "after_image", "opening", "time", "unknown_time", "option")},
+    **{name: name for name in ("max_tokens", "max_tokens_open", "temperature")},
+}
+"""What a fingerprint calls the words of a form, of the twelve of EASI's payload and of others, in this order."""
 _RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)fps")
 _TUPLES = re.compile(r"\s*Your answer should.*", re.DOTALL)
 
@@ -84,7 +77,7 @@ class SpatialPrompting(Struct, frozen=True):
     """
 
     form: str
-    words: PromptWords | FormWords
+    words: Form
     count: int = 0
     rate: float = 0.0
 
@@ -103,20 +96,20 @@ class LabelledPrompting(SpatialPrompting, frozen=True, kw_only=True):
 
 def options(task: Task) -> Mapping[str, str]:
     """Return the options of a benchmark, name to help text."""
-    if task.name in TASKS:
+    if task.in_payload:
         return OPTIONS
-    known = forms(task)
+    known, rule = forms(task), task.declared.frames
     texts = {
         "prompting": f"whose prompt it is: {', '.join(known)} (default: {known[0]})",
         "prompts": "a file of words to use in place of ours (.toml); docs/spatial-more.md",
     }
-    if task.name in FRAMES or task.name in ("dsr-bench", "revsi"):
-        usual = {"dsr-bench": "1fps", "revsi": "as many as the subset says"}.get(task.name) or FRAMES[task.name]
+    if rule.count or rule.rate:
+        usual = "as many as the subset says" if rule.by_subset else rule.count or f"{rule.rate:g}fps"
         texts["sample-frames"] = (
             f"how many frames of a video are shown, or with vlmevalkit how many a second, as 2fps (default: {usual})"
         )
     if task.subsets:
-        first = f" (default: {task.subsets[0]})" if task.name in ("lego-puzzles", "revsi") else ""
+        first = f" (default: {task.subsets[0]})" if task.declared.subset.one else ""
         texts[SUBSET] = f"the parts to run, by comma: {', '.join(task.subsets)}{first}"
     return texts
 
@@ -132,12 +125,13 @@ def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
     file = data.options.get("prompts")
     form, words = words_for(task, data.options.get("prompting"), None if file is None else Path(file).expanduser())
     count, rate = sample_frames(asked := data.options.get("sample-frames", ""))
-    if rate and (not form.startswith("vlmevalkit") or task.name == "mmsi-video-bench"):
-        why = f"not by {form}" if task.name != "mmsi-video-bench" else "MMSI-Video's clips are frames already"
+    clips = task.declared.frames.clips
+    if rate and (not form.startswith("vlmevalkit") or clips):
+        why = "MMSI-Video's clips are frames already" if clips else f"not by {form}"
         raise UsageError(f"sample-frames={asked!r}: frames are not taken by time here ({why})", "Give a number.")
     if form == LABELLED:
         return LabelledPrompting("lmms-eval", words, count, rate)
-    if task.name not in TASKS and not count and not rate:
+    if not task.in_payload and not count and not rate:  # a fingerprint of the payload's has 0 for the usual number
         count, rate = _usual_frames(task, form, data)
     return SpatialPrompting(form, words, count, rate)
 
@@ -163,22 +157,29 @@ def sample_frames(asked: str) -> tuple[int, float]:
 
 
 def _usual_frames(task: Task, form: str, data: Data) -> tuple[int, float]:
-    if task.name == "dsr-bench":
-        return 0, 1.0
-    if form.startswith("lmms-eval") and task.name != "osi-bench":
-        return 0, 0.0  # lmms-eval hands the file over: how many frames are shown is the model's business
-    if task.name == "revsi":
-        budget = chosen_subsets(task, data)[0].partition("_")[0]
-        return int(budget) if budget.isdecimal() else ALL_FRAMES, 0.0
-    return FRAMES.get(task.name, 0), 0.0
+    rule = task.declared.frames
+    if rule.rate:
+        return 0, rule.rate
+    if form.startswith("lmms-eval") and not rule.lmms:
+        return 0, 0.0
+    budget = chosen_subsets(task, data)[0].partition("_")[0] if rule.by_subset else ""
+    return int(budget) if budget.isdecimal() else rule.count, 0.0
 
 
 def digest(data: Data, task: Task) -> str:
     """Return the digest of the words, their order, the frames and the subsets, for a run's fingerprint."""
-    settings = prompt_settings(data, task)
-    return sha256(
-        msgspec.json.encode(settings if task.name in TASKS else (settings, chosen_subsets(task, data)))
-    ).hexdigest()
+    how = prompt_settings(data, task)
+    names, usual = OF_PAYLOAD if task.in_payload else OF_OTHERS, Form()
+    words = {called: getattr(how.words, name) for called, name in names.items()}
+    for name in usual.__struct_fields__:
+        value = getattr(how.words, name)
+        if name not in (*names.values(), *NO_WORDS) and value != getattr(usual, name):
+            words[name] = value
+    settings = {**structs.asdict(how), "words": words}
+    told: list[object] = [settings] if task.in_payload else [settings, chosen_subsets(task, data)]
+    if EVERY.get(task.name) is not task:
+        told.append(task.declared)  # a user's own declaration may change as it likes
+    return sha256(msgspec.json.encode(told[0] if len(told) == 1 else told)).hexdigest()
 
 
 def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media: ShownMedia) -> Prompt:
@@ -192,23 +193,18 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     parts: list[Part] = [*shown]
     if media.video is not None:
         parts = [Video(media.video, pick=_pick(how, task))]
-    if isinstance(words, PromptWords):
-        values: dict[str, str] = _values(words, task, question)
-        text = fill_template(words, _template(words, task, question, media), values)
-        layout, most = LAYOUT_OF.get(task.name, "front"), words.max_tokens
-    else:
-        values = _further_values(how, words, task, question, media)
-        text = fill(_further_template(words, task, question), values)
-        layout = words.layout
-        most = words.max_tokens_open if question.kind == "open" and words.max_tokens_open else words.max_tokens
-    if task.name == "osi-bench" and how.kit and question.groups.get("category") not in OSI_KIT:
-        why = f"question {question.id}: VLMEvalKit has no prompt for {question.groups.get('category')!r}"
+    values = _values(how, task, question, media)
+    text = fill_template(words, _template(words, task, question, media), values)
+    order = words.order
+    most = words.max_tokens_open if question.kind == "open" and words.max_tokens_open else words.max_tokens
+    if words.only and (group := question.groups.get(task.by)) not in words.only:
+        why = f"question {question.id}: VLMEvalKit has no prompt for {group!r}"
         parts = [Image(Unreadable(question.id, why, "Omit the row, or use -o prompting=lmms-eval."))]
     unreadable = any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in parts)
-    if unreadable or (media.video is not None and isinstance(words, PromptWords)):
-        layout = "front"  # no image is dropped, so that the sample fails
+    if unreadable or (media.video is not None and order in ORDERS_OF_IMAGES):
+        order = "front"  # no image is dropped, so that the sample fails
     given = Given(how.form, words, values, question, media.segments, how.count)
-    parts = LAYOUTS[layout](given, text, parts)
+    parts = LAYOUTS[order](given, text, parts)
     if not parts:
         why = f"question {question.id}: it has neither text nor an image that is shown"
         parts = [Image(Unreadable(question.id, why, "Fix or remove the row."))]
@@ -221,70 +217,51 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     return Prompt(tuple(parts), generation=generation)
 
 
-def _template(words: PromptWords, task: Task, question: SpatialQuestion, media: ShownMedia) -> str:
-    if task.name == "site" and media.video is not None:
+def _template(words: Form, task: Task, question: SpatialQuestion, media: ShownMedia) -> str:
+    """Return the name of a question's template."""
+    if words.video and media.video is not None:
         return "video"
-    if words.boxes and question.groups.get("question_type") in BOXED:
-        return "boxes"
-    return question.kind if question.kind in ("number", "short") else "choice"
+    named = words.templates.get(question.groups.get(task.by, ""), words.templates.get("*", ""))
+    kind = named or (question.kind if question.kind in ("number", "short", "open") else "text")
+    return kind if getattr(words, kind) else "text"
 
 
-def _values(words: PromptWords, task: Task, question: SpatialQuestion) -> dict[str, str]:
+def _values(how: SpatialPrompting, task: Task, question: SpatialQuestion, media: ShownMedia) -> dict[str, str]:
     """Return the values of a template's places; question and options replace columns that a row lacks."""
-    question_text = question.text.strip() if task.name in STRIPPED else question.text
+    words = how.words
+    text = question.text.strip() if words.strip else question.text
     options = format_options(words, question.options)
-    in_text = task.name == "mmsi-bench" and options_in(question.text) == dict(question.options)
-    pieces = {name: text for name, text in question.pieces.items() if text}
+    listed = words.options_once and options_in(question.text) == dict(question.options)
+    pieces = {name: piece for name, piece in question.pieces.items() if piece}
     if not pieces.keys() & {"task_prompt", "user_prompt", "format_prompt"}:
-        pieces["user_prompt"] = question_text
-    return {
-        "question": question_text,
-        "options": "" if in_text else options,
-        "letters": ", ".join(question.options) or "A, B, C, D",
-        "input_prompt": question_text,
-        "prompt": f"{question_text}\n{options}",
-        "choices": "\n".join(f"{letter}. {text}" for letter, text in question.options.items()),
-        **pieces,
-    }
-
-
-def _further_template(words: FormWords, task: Task, question: SpatialQuestion) -> str:
-    kind: str = question.kind
-    if task.name == "robospatial-home":
-        kind = "open" if question.groups.get("category") == "context" else "truth"
-    return {"number": words.number, "open": words.open, "short": words.short}.get(kind, "") or words.text
-
-
-def _further_values(
-    how: SpatialPrompting, words: FormWords, task: Task, question: SpatialQuestion, media: ShownMedia
-) -> dict[str, str]:
-    """Return the values of a template's places."""
-    text = question.text
-    written = "\n".join(fill(words.option, {"letter": x, "text": y}) for x, y in question.options.items())
-    category = question.groups.get("category", "")
-    question_text = _TUPLES.sub("", text) if how.kit else _TUPLES.sub("", text.replace("Answer yes or no.", ""))
+        pieces["user_prompt"] = text
     values = {
-        "options": written,
-        "prompt": text,
-        **{name: piece for name, piece in question.pieces.items() if piece},
+        "options": "" if listed else options,
+        "input_prompt": text,
+        "prompt": f"{text}\n{options}" if task.in_payload else text,
+        "choices": "\n".join(f"{letter}. {option}" for letter, option in question.options.items()),
+        **pieces,
         "question": text,
         "stripped": text.strip(),
         "marked": text if "<image>" in text else f"{text}\n<image>",
-        "asked": question_text.strip(),
         "letters": ", ".join(question.options) or "A, B, C, D",
-        "level": LEVELS.get(category, ""),
-        "line": "\n" if category in NEW_LINE_AFTER else "",
-        "opening": "" if category == "trajectory_description" else words.opening,
+        "opening": words.opening,
     }
-    values["time"] = _time(how, words, task, question, media)
+    if "{asked}" in f"{words.text}{words.open}":
+        asked = text if how.kit else text.replace("Answer yes or no.", "")
+        values["asked"] = _TUPLES.sub("", asked).strip()
+    for place, texts in task.declared.places.items():
+        values[place] = texts.get(question.groups.get(task.by, ""), values.get(place, ""))
+    values["time"] = _time(how, question, media)
     if words.before:
         values["before"] = fill(words.before, values)
     return values
 
 
-def _time(how: SpatialPrompting, words: FormWords, task: Task, question: SpatialQuestion, media: ShownMedia) -> str:
-    """Return the text about a clip's time: the rate of STI-Bench's frames, the length of OSI-Bench's clip."""
-    if task.name == "sti-bench":
+def _time(how: SpatialPrompting, question: SpatialQuestion, media: ShownMedia) -> str:
+    """Return the text about a clip's time: the rate of its frames, as for STI-Bench, or its length, as for OSI-Bench."""
+    words = how.words
+    if "{rate}" in words.time:
         rate = how.rate or _rate_of_frames(media.video, how.count)
         return fill(words.time, {"rate": f"{rate:.2f}"}) if rate else words.unknown_time
     if not words.time:
@@ -335,14 +312,14 @@ def _probed(video: _KeyedVideo) -> tuple[int, float] | None:
 
 def _pick(how: SpatialPrompting, task: Task) -> Pick | None:
     """Return the frames of a video by the form's formula; None leaves them to the model's settings."""
-    of_payload = task.name in TASKS
-    count = how.count or (frames.VIDEO if of_payload else 0)
-    tail = of_payload and task.name != "site"
-    if task.name == "revsi" and how.kit:
+    rule = task.declared.frames.rule
+    count = how.count or (task.declared.frames.count if task.in_payload else 0)
+    if rule == "inner" and how.kit:
         if how.rate:
-            rule = partial(frames.revsi_by_rate, fps=how.rate)
-            return Pick(f"revsi-rate:{how.rate:g}fps", rule, MAX_FRAMES, by_rate=True)
+            by_rate = partial(frames.revsi_by_rate, fps=how.rate)
+            return Pick(f"revsi-rate:{how.rate:g}fps", by_rate, MAX_FRAMES, by_rate=True)
         return Pick(f"revsi:{count}", partial(frames.inner, count=count), count)
+    tail = rule == "tail"
     if how.rate:
         name = f"vlmevalkit-{'rate-tail' if tail else 'rate'}:{how.rate:g}fps"
         return Pick(name, partial(frames.by_rate, fps=how.rate, tail=tail), MAX_FRAMES, by_rate=True)

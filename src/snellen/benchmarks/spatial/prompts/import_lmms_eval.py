@@ -20,8 +20,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.prompts import frames
-from snellen.benchmarks.spatial.prompts.words import LABELLED, PromptWords, default_words
+from snellen.benchmarks.spatial.prompts.words import LABELLED, NO_WORDS, default_words
 from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError
 
 LONGEST_YAML = 1 << 18
@@ -75,7 +76,7 @@ class Imported(Struct, frozen=True):
         form: whose order of texts and images they are for: `lmms-eval`, or `neo_ov` with labels.
     """
 
-    words: Mapping[str, PromptWords]
+    words: Mapping[str, Form]
     missing: tuple[str, ...]
     remarks: tuple[str, ...]
     source: str
@@ -111,7 +112,7 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
     files = _files(tasks)
     keyed = model_key == DEFAULT
     form = LABELLED if model_key == LABELLED else "lmms-eval"
-    words: dict[str, PromptWords] = {}
+    words: dict[str, Form] = {}
     missing: list[str] = []
     remarks: list[str] = []
     for name, parts in _TEXTS.items():
@@ -241,13 +242,13 @@ def _yaml(path: Path) -> dict[str, Any]:
 
 
 def _with(
-    words: PromptWords,
+    words: Form,
     texts: Mapping[str, str],
     config: Mapping[str, Any],
     model_key: str,
     place: str,
     remarks: list[str],
-) -> PromptWords:
+) -> Form:
     """Return the words with a task's texts in place of ours, and its limits."""
     settings = _settings(config, model_key, place)
     if settings.get("prompt_format") not in (None, "", LABELLED):
@@ -299,10 +300,10 @@ def toml(imported: Imported) -> str:
         *(f"# {line}" for line in imported.remarks),
         f'prompting = "{imported.form}"',
     ]
-    empty = PromptWords(choice="")
+    empty = Form()
     for name in (name for name in TASKS if name in imported.words):
         lines += ["", f"[{name}]"]
-        for field in empty.__struct_fields__:
+        for field in (field for field in empty.__struct_fields__ if field not in NO_WORDS):
             value = getattr(imported.words[name], field)
             if value != getattr(empty, field):
                 lines.append(f"{field} = {_value(value)}")

@@ -1,8 +1,7 @@
-"""The wording of the spatial benchmarks: the TOML files of this package, and files of a user's own.
+"""The wording of the sets' questions: the forms that their declarations have, and files of a user's own.
 
-`vlmevalkit.toml` and `lmms-eval.toml` have the words of the twelve benchmarks of EASI's payload, and `more.toml` those of the
-others, by benchmark and form. A user's file is TOML: `prompting` says for which form its templates are, and then there is a
-table a benchmark; for the others, what a table does not have stays. Templates have places: `{question}` is filled from the row,
+A user's file is TOML: `prompting` says for which form its templates are, and then there is a table a benchmark; except for the
+twelve of EASI's payload, what a table does not have stays. Templates have places: `{question}` is filled from the row,
 `{pre}` and `{post}` from the file itself. What stands in `[[...]]` goes where none of its places has anything to show.
 docs/spatial-prompts.md and docs/spatial-more.md list the places.
 """
@@ -10,108 +9,45 @@ docs/spatial-prompts.md and docs/spatial-more.md list the places.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.tasks import EVERY, TASKS, Task
+from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError, UsageError
 from snellen.toml_text import parse_toml
 
 FORMS = ("vlmevalkit", "lmms-eval", "neo_ov")
+"""Of the twelve of EASI's payload."""
 LABELLED = "neo_ov"
-"""lmms-eval's form with a label before each image; its words are those of lmms-eval but for numbers of VSI-Bench."""
+"""lmms-eval's form with a label before each image; its words are those of lmms-eval unless a set declares others."""
 LONGEST_FILE = 1 << 20
-QUESTION_FIELDS = frozenset({"question", "input_prompt", "prompt", "user_prompt"})
-TEMPLATE_FIELDS = frozenset(
-    {*QUESTION_FIELDS, "options", "letters", "hint", "choices", "task_prompt", "format_prompt"}
-    | {"pre", "post", "post_number", "post_video"}
-)
-# Beside `choice`, which every benchmark has; a missing template would have the question put as one of another kind.
-TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    "vsi-bench": ("number",),
-    "vsi-debiased": ("number",),
-    "site": ("video",),
-    "spar-bench": ("number", "short", "boxes"),
-}
-LAYOUTS = ("front", "marks", "between", "positions", "numbered", "around", "text-first", "time-first")
+TEMPLATES = ("text", "number", "short", "open", "video", "boxes")
 SHORT_NAMES = {"cot": "vlmevalkit-cot", "direct": "vlmevalkit", "visual-first": "vlmevalkit-visual-first"}
-SAME_WORDS = {"spbench/mv": "spbench/si", "vsi-debiased": "vsi-bench"}
-_QUESTION = re.compile(r"\{(?:question|stripped|marked|asked|prompt|object)\}")
+OTHER_KEYS = {"choice": "text", "options": "option", "layout": "order"}
+"""Keys of users' files that forms call otherwise."""
+NO_WORDS = ("order", "strip", "options_once", "templates", "only")
+"""What a form says beside words."""
+QUESTION_PLACES = frozenset(
+    {"question", "stripped", "marked", "asked", "prompt", "object", "input_prompt", "user_prompt"}
+)
+PLACES = frozenset(
+    {*QUESTION_PLACES, "options", "letters", "hint", "choices", "task_prompt", "format_prompt", "suffix"}
+    | {"pre", "post", "post_number", "post_video", "opening", "time", "query_times", "time_start", "time_end"}
+)
 _PLACE = re.compile(r"\{(\w+)\}")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
-
-
-class PromptWords(Struct, frozen=True, forbid_unknown_fields=True):
-    """The wording of one benchmark's questions.
-
-    Attributes:
-        choice, number, short: the template of each kind of question; `video` is that of SITE's videos, `boxes` that of
-            SPAR-Bench's questions about boxes.
-        options: how one option is written, with {letter} and {text}; `between` stands between two.
-        pre, post: what {pre} and {post} stand for; {letters} in them are the letters of the options. `post_number` and
-            `post_video` are those of numbers and of SITE's videos.
-        max_tokens: new tokens that a reply may have; 0 leaves it to the model.
-        temperature: as the harness asks for it; None leaves it to the model.
-    """
-
-    choice: str
-    number: str = ""
-    short: str = ""
-    video: str = ""
-    boxes: str = ""
-    options: str = "{letter}. {text}"
-    between: str = "\n"
-    pre: str = ""
-    post: str = ""
-    post_number: str = ""
-    post_video: str = ""
-    max_tokens: int = 0
-    temperature: float | None = None
-
-
-class FormWords(Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of one benchmark in one form.
-
-    Attributes:
-        text: the template of a question.
-        number, open, short: that of questions of these kinds, where they differ.
-        layout: one of LAYOUTS, the order of texts and images.
-        before, after_image: texts in front of the images and right behind them, as parts of their own.
-        opening: what {opening} stands for.
-        time, unknown_time: what {time} stands for, and what where the clip's rate is not known.
-        option: how an option is written that the row does not write itself.
-        max_tokens, max_tokens_open: new tokens that a reply may have, and that of an open question; 0 leaves it to the model.
-        temperature: as the harness asks for it; None leaves it to the model.
-    """
-
-    text: str
-    number: str = ""
-    open: str = ""
-    short: str = ""
-    layout: str = "front"
-    before: str = ""
-    after_image: str = ""
-    opening: str = ""
-    time: str = ""
-    unknown_time: str = ""
-    option: str = "{letter}. {text}"
-    max_tokens: int = 0
-    max_tokens_open: int = 0
-    temperature: float | None = None
 
 
 class WordsFile(Struct, frozen=True):
     """A file of words: whose order of text and images it is for, and the words by benchmark."""
 
     prompting: str
-    words: Mapping[str, PromptWords]
+    words: Mapping[str, Form]
 
 
 _HINT = (
@@ -121,14 +57,14 @@ _HINT = (
 
 def forms(task: Task) -> tuple[str, ...]:
     """Return the forms of a benchmark; the first is the default."""
-    return FORMS if task.name in TASKS else tuple(_further()[SAME_WORDS.get(task.name, task.name)])
+    return FORMS if task.in_payload else tuple(task.declared.form)
 
 
-def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str, PromptWords | FormWords]:
-    """Return the form, and its words for a benchmark: of a user's file, else the package's.
+def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str, Form]:
+    """Return the form, and its words for a benchmark: of a user's file, else the set's own.
 
     Args:
-        task: VSI-Debiased has VSI-Bench's words, and the halves of SPBench have the same.
+        task: VSI-Debiased takes VSI-Bench's words out of a file that has none for it, and so does any set that is like another.
         prompting: the form as the user names it; None: the file's own, without a file the benchmark's first.
         file: the user's file.
 
@@ -141,52 +77,34 @@ def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str
         raise UsageError(f"prompting={prompting!r}: {task.name} has no such form", f"One of these: {', '.join(known)}.")
     if file is None:
         form = form or known[0]
-        return form, default_words(form, task.name)
-    text = _text_of(file)
-    tables: Any  # words of the twelve, or fields of the others' words, by benchmark
-    if task.name in TASKS:
-        loaded = read(text, str(file))
-        of_file, tables = loaded.prompting, loaded.words
-    else:
-        of_file, tables = _tables(text, file)
+        return form, form_of(task, form)
+    of_file, tables = _tables(_text_of(file), f"prompts={file}")
+    loaded = _read_tables(tables, of_file, str(file)) if task.in_payload else {}
     if of_file not in known or form not in (None, of_file):
         asked = f" and prompting={form} was asked for" if form else ""
         raise DataError(
             f"prompts={file} has words for prompting={of_file!r}{asked}; {form or ' or '.join(known)} was expected",
             "Omit --prompting, or give another file.",
         )
-    for name in (task.name, SAME_WORDS.get(task.name, task.name)):
-        if name in tables and task.name in TASKS:
-            return of_file, tables[name]
-        if name in tables:
-            fields = {**structs.asdict(default_words(of_file, name)), **tables[name]}
-            return of_file, _checked(fields, f"{file}: {name}")
+    for name in filter(None, (task.name, task.declared.like)):
+        if name in loaded:
+            return of_file, loaded[name]
+        if name in tables and not task.in_payload:
+            words = _form(tables[name], structs.asdict(form_of(task, of_file)), f"{file}: {name}")
+            check(words, f"{file}: {name}")
+            return of_file, words
     raise DataError(f"{file}: it has no words for {task.name}; it has {', '.join(tables) or 'none at all'}", _HINT)
 
 
-def default_words(form: str, name: str) -> Any:
-    """Return our words for a benchmark, as a form lays them out: `PromptWords` of the twelve, else `FormWords`."""
-    same = SAME_WORDS.get(name, name)
-    if name not in TASKS:
-        return _further()[same][form]
-    words = _default_file("lmms-eval" if form == LABELLED else form).words[same]
-    if form == LABELLED and same == "vsi-bench":
-        return structs.replace(words, post_number="Reply with one number, written as a decimal, and nothing else.")
-    return words
+def form_of(task: Task, form: str) -> Form:
+    """Return the words of a benchmark in one of its forms."""
+    declared = task.declared.form
+    return declared[form] if form in declared or form != LABELLED else declared["lmms-eval"]
 
 
-@cache
-def _default_file(form: str) -> WordsFile:
-    return read(files(__package__).joinpath(f"{form}.toml").read_text("utf-8"), f"prompts/{form}.toml")
-
-
-@cache
-def _further() -> dict[str, dict[str, FormWords]]:
-    tables: dict[str, dict[str, Any]] = tomllib.loads(files(__package__).joinpath("more.toml").read_text("utf-8"))
-    return {
-        name: {form: _checked(fields, f"more.toml: {name}.{form}") for form, fields in of_form.items()}
-        for name, of_form in tables.items()
-    }
+def default_words(form: str, name: str) -> Form:
+    """Return the words of a benchmark of the package in one of its forms."""
+    return form_of(EVERY[name], form)
 
 
 def _text_of(path: Path) -> str:
@@ -201,86 +119,87 @@ def _text_of(path: Path) -> str:
     return text
 
 
-def _tables(text: str, path: Path) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return the form and the tables of a file of words for the further benchmarks."""
+def _tables(text: str, place: str) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Return the form and the tables of a file of words."""
     try:
         document = parse_toml(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"prompts={path}: cannot be read: {error}", _HINT) from error
+        raise DataError(f"{place}: cannot be read: {error}", _HINT) from error
     form = document.pop("prompting", None)
     wrong = [name for name, table in document.items() if not isinstance(table, dict)]
     if not isinstance(form, str) or wrong:
         fault = f"{wrong[0]!r} is no table" if wrong else f"prompting is {form!r}; the name of a form was expected"
-        raise DataError(f"prompts={path}: {fault}", _HINT)
+        raise DataError(f"{place}: {fault}", _HINT)
     return form, document
 
 
-def _checked(fields: Mapping[str, Any], place: str) -> FormWords:
+def _form(table: Mapping[str, Any], ours: Mapping[str, Any], place: str) -> Form:
+    """Return the words of a table over some of ours."""
+    own = {OTHER_KEYS.get(key, key): value for key, value in table.items()}
     try:
-        words = msgspec.convert(dict(fields), FormWords)
+        return msgspec.convert({**ours, **own}, Form)
     except msgspec.ValidationError as error:
         raise DataError(f"{place}: {error}", _HINT) from error
-    if words.layout not in LAYOUTS:
-        raise DataError(f"{place}: layout is {words.layout!r}; one of {', '.join(LAYOUTS)} was expected", _HINT)
-    for template in filter(None, (words.text, words.number, words.open, words.short)):
-        if not _QUESTION.search(f"{template}{words.before}{words.after_image}"):
-            raise DataError(f"{place} shows no question: {template[:80]!r} has no {{question}}", _HINT)
-    return words
+
+
+def check(words: Form, place: str) -> None:
+    """Raise DataError for a template that shows no question, an option without letter and text, an impossible limit."""
+    around = f"{words.before}{words.after_image}"
+    for name in TEMPLATES:
+        template = getattr(words, name)
+        if not template and name != "text":
+            continue
+        places = set(_PLACE.findall(template + around))
+        if not places & QUESTION_PLACES:
+            expected = f"one of {', '.join(sorted(QUESTION_PLACES))} was expected in braces"
+            raise DataError(f"{place}.{name} shows no question: {template[:80]!r}; {expected}", _HINT)
+    if not {"letter", "text"} <= set(_PLACE.findall(words.option)):
+        raise DataError(f"{place}.option {words.option!r} has no {{letter}} or no {{text}}", _HINT)
+    if words.max_tokens < 0:
+        raise DataError(f"{place}.max_tokens is {words.max_tokens}; 0 or more was expected", _HINT)
+    if words.temperature is not None and not 0 <= words.temperature <= 100:
+        raise DataError(f"{place}.temperature is {words.temperature}; 0 or more was expected", _HINT)
 
 
 def read(text: str, place: str) -> WordsFile:
-    """Return the words in the text of a file, which messages call `place`.
+    """Return the words in the text of a file for the twelve of EASI's payload; messages call it `place`.
 
     Raises:
         DataError: no TOML; no `prompting`, or an unknown one; an unknown benchmark, field or place; a template that is missing, or shows no question; an
             option's line without its letter and its text.
     """
-    try:
-        document = parse_toml(text)
-        form = document.pop("prompting", None)
-        table = msgspec.convert(document, dict[str, PromptWords])
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: {error}", _HINT) from error
+    form, tables = _tables(text, place)
+    return WordsFile(form, _read_tables(tables, form, place))
+
+
+def _read_tables(tables: Mapping[str, Mapping[str, Any]], form: str, place: str) -> dict[str, Form]:
     if form not in FORMS:
         raise DataError(
             f"{place}: prompting is {form!r}; expected {' or '.join(FORMS)}, at the head of the file", _HINT
         )
-    for name, words in table.items():
+    words = {}
+    for name, table in tables.items():
         if name not in TASKS:
             raise DataError(f"{place}: {name} is no spatial benchmark; they are {', '.join(TASKS)}", _HINT)
-        for kind in ("choice", "number", "short", "video", "boxes"):
-            _check(getattr(words, kind), f"{place}: {name}.{kind}", needed=kind in ("choice", *TEMPLATES.get(name, ())))
-        if not {"letter", "text"} <= set(_PLACE.findall(words.options)):
-            raise DataError(f"{place}: {name}.options {words.options!r} has no {{letter}} or no {{text}}", _HINT)
-        if words.max_tokens < 0:
-            raise DataError(f"{place}: {name}.max_tokens is {words.max_tokens}; 0 or more was expected", _HINT)
-        if words.temperature is not None and not 0 <= words.temperature <= 100:
-            raise DataError(f"{place}: {name}.temperature is {words.temperature}; 0 or more was expected", _HINT)
-    return WordsFile(form, table)
+        ours, at = default_words(form, name), f"{place}: {name}"
+        words[name] = _form(table, {key: getattr(ours, key) for key in NO_WORDS}, at)
+        for kind in TEMPLATES:
+            template = getattr(words[name], kind)
+            if getattr(ours, kind) and not template:
+                raise DataError(f"{at}.{kind} is missing, and questions of that kind are asked", _HINT)
+            if unknown := sorted(set(_PLACE.findall(template)) - PLACES):
+                known = ", ".join(sorted(PLACES))
+                raise DataError(f"{at}.{kind} has the place {{{unknown[0]}}}; known are {known}", _HINT)
+        check(words[name], at)
+    return words
 
 
-def _check(template: str, place: str, *, needed: bool) -> None:
-    if not template:
-        if needed:
-            raise DataError(f"{place} is missing, and questions of that kind are asked", _HINT)
-        return
-    places = set(_PLACE.findall(template))
-    if unknown := sorted(places - TEMPLATE_FIELDS):
-        raise DataError(
-            f"{place} has the place {{{unknown[0]}}}; known are {', '.join(sorted(TEMPLATE_FIELDS))}", _HINT
-        )
-    if not places & QUESTION_FIELDS:
-        raise DataError(
-            f"{place} shows no question: one of {', '.join(sorted(QUESTION_FIELDS))} was expected in braces", _HINT
-        )
-
-
-def fill_template(words: PromptWords, kind: str, values: Mapping[str, str]) -> str:
+def fill_template(words: Form, kind: str, values: Mapping[str, str]) -> str:
     """Return the text of a question. What is put into a place is put there as it is, whatever braces it has.
 
     Args:
         words: from `words_for`.
-        kind: which template: choice, number, short, video or boxes.
+        kind: which of TEMPLATES.
         values: what its places stand for, `letters` among them; a place without a value stays empty.
     """
     own = {name: getattr(words, name).replace("{letters}", values.get("letters", "")) for name in _OWN}
@@ -299,9 +218,9 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 _OWN = ("pre", "post", "post_number", "post_video")
 
 
-def format_options(words: PromptWords, options: Mapping[str, str]) -> str:
+def format_options(words: Form, options: Mapping[str, str]) -> str:
     """Return the options, letter to text, as the words write them."""
-    return words.between.join(_option(words.options, letter, text) for letter, text in options.items())
+    return words.between.join(_option(words.option, letter, text) for letter, text in options.items())
 
 
 def _option(line: str, letter: str, text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from snellen.benchmarks.spatial.tasks import CONSTANTS
+from snellen.benchmarks.spatial.tasks import CONSTANTS, EVERY, averaged
 from snellen.errors import DataError
 from snellen.scoring.answers.base import UNITS
 from snellen.scoring.rules.vlmevalkit import literal
@@ -103,13 +103,18 @@ def json_number(number: float | str | None) -> float | str | None:
     return str(number) if isinstance(number, float) and not math.isfinite(number) else number
 
 
-VSI_CHOICE: tuple[str, ...] = tuple(CONSTANTS["vsi"]["choice"])
+def types_of(name: str, kind: str) -> tuple[str, ...]:
+    """Return the types of a set's questions that answers of a kind answer."""
+    return EVERY[name].declared.types[kind]
 
 
-VSI_NUMBER: tuple[str, ...] = tuple(CONSTANTS["vsi"]["number"])
+VSI_CHOICE = types_of("vsi-bench", "choice")
 
 
-VSI_DIRECTION: tuple[str, ...] = tuple(CONSTANTS["vsi"]["direction"])
+VSI_NUMBER = types_of("vsi-bench", "number")
+
+
+VSI_DIRECTION = averaged(EVERY["vsi-bench"])["object_rel_direction"]
 
 
 def vsi_kind(question_type: str) -> str:
@@ -126,19 +131,19 @@ def vsi_kind(question_type: str) -> str:
 _SPAR = CONSTANTS["spar"]
 
 
-SPAR_NUMBER: tuple[str, ...] = tuple(_SPAR["number"])
+SPAR_NUMBER = types_of("spar-bench", "number")
 
 
-SPAR_CHOICE: tuple[str, ...] = tuple(_SPAR["choice"])
+SPAR_CHOICE = types_of("spar-bench", "choice")
 
 
-SPAR_VIEW_CHANGE: tuple[str, ...] = tuple(_SPAR["short"])
+SPAR_VIEW_CHANGE = types_of("spar-bench", "short")
 
 
-SPAR_MIDDLE: tuple[str, ...] = tuple(_SPAR["middle"])
+SPAR_MIDDLE = averaged(EVERY["spar-bench"])["middle"]
 
 
-SPAR_HIGH: tuple[str, ...] = tuple(task for task in SPAR_CHOICE if task not in SPAR_MIDDLE)
+SPAR_HIGH = averaged(EVERY["spar-bench"])["high"]
 
 
 SPAR_AXES: tuple[tuple[str, str], ...] = tuple((axis["up"], axis["down"]) for axis in _SPAR["axes"])
@@ -193,13 +198,13 @@ def view_change(moves: Mapping[str, float] | None, gold: str, *, relative_to_rep
 _OSI = CONSTANTS["osi"]
 
 
-OSI_CHOICE: tuple[str, ...] = tuple(_OSI["choice"])
+OSI_CHOICE = types_of("osi-bench", "choice")
 
 
-OSI_NUMBER: tuple[str, ...] = tuple(_OSI["number"])
+OSI_NUMBER = types_of("osi-bench", "number")
 
 
-OSI_DIRECTION: tuple[str, ...] = tuple(_OSI["direction"])
+OSI_DIRECTION = averaged(EVERY["osi-bench"])["relative_direction_avg"]
 
 
 OSI_STILL: Mapping[str, float] = _OSI["still"]
@@ -236,16 +241,13 @@ def osi_number(predicted: float | None, gold: str, category: str) -> Score:
     return graded_score(mean_relative_accuracy(relative_error(predicted, bound)), predicted)
 
 
-REVSI_CHOICE: tuple[str, ...] = tuple(CONSTANTS["revsi"]["choice"])
+REVSI_CHOICE = types_of("revsi", "choice")
 
 
-REVSI_NUMBER: tuple[str, ...] = tuple(CONSTANTS["revsi"]["number"])
+REVSI_NUMBER = types_of("revsi", "number")
 
 
-REVSI_AVERAGED: Mapping[str, tuple[str, ...]] = {
-    name: tuple(part for part in (*REVSI_CHOICE, *REVSI_NUMBER) if part.startswith(f"{name}_"))
-    for name in CONSTANTS["revsi"]["averaged"]
-}
+REVSI_AVERAGED = averaged(EVERY["revsi"])
 """Question types that a figure is the plain mean of, by the figure's name."""
 
 

@@ -8,6 +8,7 @@ Source: the aggregation of each benchmark's task in lmms-eval and class in VLMEv
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct, field, structs
 
@@ -16,10 +17,12 @@ from snellen.benchmarks.spatial.scorers.base import (
     OSI_DIRECTION,
     OSI_NUMBER,
     REVSI_AVERAGED,
+    REVSI_NUMBER,
     SPAR_HIGH,
     SPAR_MIDDLE,
     SPAR_NUMBER,
     SPAR_VIEW_CHANGE,
+    STREAMING,
     VSI_DIRECTION,
     mean,
 )
@@ -132,7 +135,7 @@ def chance_adjusted(rows: Sequence[ScoredRow], *, options_when_unknown: int | No
 
 
 def site(rows: Sequence[ScoredRow], *, options_when_unknown: int | None = None) -> dict[str, float]:
-    """Return `overall` and `<category>_caa` over the pooled rows, as fractions."""
+    """Return `overall` and the figure of each category over the pooled rows, as fractions."""
     overall = chance_adjusted(rows, options_when_unknown=options_when_unknown)
     if overall is None:
         return {}
@@ -144,7 +147,7 @@ def site(rows: Sequence[ScoredRow], *, options_when_unknown: int | None = None) 
     for category, category_rows in by_category.items():
         value = chance_adjusted(category_rows, options_when_unknown=options_when_unknown)
         if value is not None:
-            figures[f"{category}_caa"] = value
+            figures[category] = value
     return figures
 
 
@@ -240,6 +243,14 @@ def revsi(rows: Sequence[ScoredRow]) -> dict[str, float]:
     return {"overall": mean(list(by_type.values())), **by_type} if by_type else {}
 
 
+def revsi_figures(rows: Sequence[ScoredRow]) -> dict[str, float]:
+    """Return the same, each under the name of its kind."""
+    numbers = {*REVSI_NUMBER, *(name for name, parts in REVSI_AVERAGED.items() if parts[0] in REVSI_NUMBER)}
+    by_type = revsi(rows)
+    overall = {"overall": by_type.pop("overall")} if by_type else {}
+    return overall | {f"{name}_{'mra' if name in numbers else 'accuracy'}": value for name, value in by_type.items()}
+
+
 def circular_rows(rows: Sequence[ScoredRow]) -> list[ScoredRow]:
     """Return one row a group of rotated forms, worth 1 if all of them are right, and every other row as it is."""
     groups: dict[str, list[ScoredRow]] = {}
@@ -254,6 +265,43 @@ def circular_rows(rows: Sequence[ScoredRow]) -> list[ScoredRow]:
         for circle, group in groups.items()
         if any(row.value is not None for row in group)
     ]
+
+
+def cv_bench(rows: Sequence[ScoredRow], *, halves: bool) -> dict[str, float]:
+    """Return `2d`, `3d` and `overall`.
+
+    Args:
+        rows: with the groups `split` and `source`.
+        halves: True as in the paper and VLMEvalKit: `2d` is the mean of its two sources' means, `overall` the mean of both
+            halves. False as in lmms-eval: all three are means over rows.
+    """
+    flat = [row for row in rows if row.groups.get("split", "").upper() == "2D"]
+    deep = [row for row in rows if row.groups.get("split", "").upper() == "3D"]
+    both = {"2d": macro(flat, "source") if halves else micro(flat), "3d": micro(deep)}
+    known = {name: value for name, value in both.items() if value is not None}
+    overall = (mean(list(known.values())) if known else None) if halves else micro(rows)
+    return {} if overall is None else {"overall": overall, **known}
+
+
+def vsi_super_count(rows: Sequence[ScoredRow]) -> dict[str, float]:
+    """Return `overall`, the plain mean of the durations' means; streaming questions count where there are no others."""
+    by_type = means(rows, "question_type")
+    plain = [value for name, value in by_type.items() if STREAMING not in name]
+    values = plain or list(by_type.values())
+    return {"overall": mean(values)} if values else {}
+
+
+def lego_puzzles(rows: Sequence[ScoredRow]) -> dict[str, float]:
+    """Return `overall` and each category's figure, rotated forms of one question counting as one; none without such forms."""
+    if not any("circle" in row.groups for row in rows):
+        return {}
+    by_repeat: dict[str, list[ScoredRow]] = {}
+    for row in rows:
+        by_repeat.setdefault(row.groups.get("repeat", ""), []).append(row)
+    counted = [row for part in by_repeat.values() for row in circular_rows(part)]
+    overall = micro(counted)
+    parts = {f"{category}_accuracy": value for category, value in means(counted, "category").items()}
+    return {} if overall is None else {"overall": overall, **parts}
 
 
 BASE = 8
@@ -324,3 +372,35 @@ def with_main_row(rows: Sequence[ScoredRow], setting: str) -> list[ScoredRow]:
 
 MAIN: dict[str, str] = CONSTANTS["three_dsr"]["main"]
 """The main category (height, location, orientation, multi_object) of each of the twelve."""
+
+
+def groups_mean(rows: Sequence[ScoredRow], grouping: str) -> dict[str, float]:
+    """Return the mean of each group, and `overall`, the plain mean of these."""
+    overall = macro(rows, grouping)
+    return {} if overall is None else {"overall": overall, **means(rows, grouping)}
+
+
+def types_mean(rows: Sequence[ScoredRow]) -> dict[str, float]:
+    """Return `overall`, the plain mean of the question types' means."""
+    overall = macro(rows, "question_type")
+    return {} if overall is None else {"overall": overall}
+
+
+COMPOSITES: Mapping[str, Callable[[Sequence[ScoredRow]], dict[str, float]]] = {
+    "vsi": vsi,
+    "spar": partial(spar, grouping="question_type"),
+    "spar_lmms_eval": partial(spar, grouping="question_type", view_change_in_middle=False),
+    "site": site,
+    "site_vlmevalkit": partial(site, options_when_unknown=CONSTANTS["site"]["options_when_unknown"]),
+    "mean_of_categories": partial(groups_mean, grouping="category"),
+    "mean_of_types": types_mean,
+    "stare": partial(stare, misses_count=True),
+    "stare_kit": stare,
+    "cv_bench": partial(cv_bench, halves=True),
+    "cv_bench_lmms_eval": partial(cv_bench, halves=False),
+    "vsi_super_count": vsi_super_count,
+    "lego_puzzles": lego_puzzles,
+    "osi": osi,
+    "revsi": revsi_figures,
+}
+"""By the name that `composite` of [summary] has."""

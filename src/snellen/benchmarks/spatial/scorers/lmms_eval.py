@@ -44,7 +44,7 @@ from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, MaskPixels, Re
 from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
-from snellen.types import Score
+from snellen.types import Sample, Score
 
 _LEADING = re.compile(r"[(\s]*([A-Za-z])")
 
@@ -335,16 +335,16 @@ def site_letter(reply: str, options: int) -> str | None:
     return None
 
 
-def site(reply: str, gold: str, options: int) -> Score:
+def site(reply: str, gold: str, n: int) -> Score:
     """Score as lmms-eval: the letter against the gold one.
 
     Where there is none the harness draws an option at random, without a seed. Here such a row gets what the draw is worth
     on average, 1/n, so that its chance-adjusted score is 0; `detail` says `random_fallback`.
     """
-    letter = site_letter(reply, options)
-    if letter is None and options > 0:
-        why = f"no letter: lmms-eval draws one of {options} options at random"
-        return Score(1 / options, None, "invalid", why, {"random_fallback": True})
+    letter = site_letter(reply, n)
+    if letter is None and n > 0:
+        why = f"no letter: lmms-eval draws one of {n} options at random"
+        return Score(1 / n, None, "invalid", why, {"random_fallback": True})
     return score_letter(letter, gold)
 
 
@@ -469,7 +469,7 @@ def vsi(reply: str, gold: str, question_type: str) -> Score:
 _UNSIGNED = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")
 
 
-def spar(reply: str, gold: str, task: str) -> Score:
+def spar(reply: str, gold: str, question_type: str) -> Score:
     """Score as lmms-eval: the letter that begins the reply, the first number (of several views the last), or a view change.
 
     A reply to a choice is also right where it is part of the gold answer, so that silence is always right; nothing is
@@ -478,14 +478,14 @@ def spar(reply: str, gold: str, task: str) -> Score:
     Raises:
         DataError: if the task is none of the twenty.
     """
-    kind = spar_kind(task)
+    kind = spar_kind(question_type)
     if kind == "choice":
         text, target = reply.lower(), gold.lower()
         right = text in target or (len(text) > 0 and text[0] == target)
         return Score(float(right), reply[:1] or None, "correct" if right else "wrong" if reply else "invalid")
     if kind == "number":
         numbers = _UNSIGNED.findall(reply)
-        several = task.endswith("_mv")
+        several = question_type.endswith("_mv")
         if not numbers:
             score = base.score_number(-1.0 if several else 0.0, gold)
             return Score(score.value, None, "invalid" if score.value == 0 else score.verdict, "no number")
@@ -569,6 +569,11 @@ def vsi_super_streaming(reply: str, gold: str) -> Score:
         return Score(0.0, None, "invalid", "the reply is no JSON list")
     values = [one_answer(item, target) for item, target in zip(items, answers_of(gold), strict=False)]
     return score_of_list(mean(values) if values else 0.0, items)
+
+
+def score_vsi_super_count(reply: str, gold: str, question_type: str) -> Score:
+    """Score VSI-SUPER-Count: streaming questions by their list."""
+    return (vsi_super_streaming if base.STREAMING in question_type else vsi_super_count)(reply, gold)
 
 
 _SIGNED = re.compile(r"[+-]?\d+(?:\.\d+)?")
@@ -778,3 +783,11 @@ def robospatial(reply: str, gold: str, mask: MaskPixels | None) -> Score:
         return Score(0.0, None, "invalid", "no fenced list with point_2d")
     right = points.pixel_hits(pixels, mask.first > 0) > 0
     return Score(float(right), [list(pixel) for pixel in pixels[:MAX_SHOWN]], "correct" if right else "wrong")
+
+
+def score_robospatial(sample: Sample, reply: str) -> Score:
+    """Score RoboSpatial-Home; a row whose column for the mask is empty has none, and others without a mask are left unscored."""
+    gold = str(sample.meta["gold"])
+    if is_yes_no(gold) or ("mask" in sample.meta and sample.meta["mask"] is None):
+        return robospatial(reply, gold, None)
+    return points.masked(sample, lambda mask: robospatial(reply, gold, mask))

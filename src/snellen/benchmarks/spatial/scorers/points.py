@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
@@ -23,10 +23,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.benchmarks.spatial.scorers.base import line_spans
-from snellen.errors import DataError, MediaError
-from snellen.media.decode import FORMATS, checked_header
+from snellen.errors import DataError, MediaError, SnellenError
+from snellen.media.decode import FORMATS, checked_header, read_header
 from snellen.scoring.rules.vlmevalkit import literal
-from snellen.types import Blob, Score
+from snellen.types import Blob, Image, Sample, Score
 
 MASK_PIXELS = 64_000_000
 """Maximum pixels of a mask."""
@@ -85,6 +85,35 @@ def _decoded(data: bytes, key: str) -> MaskPixels:
     if pixels.dtype == bool:
         pixels = pixels.astype(np.uint8)
     return MaskPixels(pixels if pixels.ndim == 2 else pixels[:, :, 0], 1 if pixels.ndim == 2 else pixels.shape[2])
+
+
+NO_MASK = "the mask of this question is not at hand: give the benchmark's data (--data)"
+
+
+def masked(sample: Sample, rule: Callable[[MaskPixels], Score]) -> Score:
+    """Score by the pixels of the sample's mask; a row without one is left unscored."""
+    mask = sample.meta.get("mask")
+    if not isinstance(mask, Mask):
+        return Score(None, verdict="unscored", reason=NO_MASK)
+    try:
+        return rule(mask_pixels(mask))
+    except SnellenError as error:
+        return Score(None, verdict="unscored", reason=error.message)
+
+
+def image_size(sample: Sample) -> tuple[int, int] | None:
+    """Return width and height of the image that is asked about: from meta, else from the header of the prompt's first image."""
+    width, height = sample.meta.get("width"), sample.meta.get("height")
+    if isinstance(width, int) and isinstance(height, int) and width > 0 and height > 0:
+        return width, height
+    image = next((part for part in sample.prompt.parts if isinstance(part, Image)), None)
+    if image is None:
+        return None
+    try:
+        header = read_header(image.blob.read())
+    except SnellenError:
+        return None
+    return None if header is None or header.width < 1 or header.height < 1 else (header.width, header.height)
 
 
 class PixelBox(NamedTuple):

@@ -22,8 +22,14 @@ from snellen.benchmarks.spatial.scorers.base import (
     view_change,
 )
 from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, THOUSANDTHS, MaskPixels, Point, graded_points
-from snellen.benchmarks.spatial.scorers.vlmevalkit import STEP_LETTER, after_thinking, cleaned, match_sequence
-from snellen.errors import DataError
+from snellen.benchmarks.spatial.scorers.vlmevalkit import (
+    STEP_LETTER,
+    after_thinking,
+    cleaned,
+    match_sequence,
+    with_classes,
+)
+from snellen.errors import DataError, SnellenError
 from snellen.scoring.extract import read
 from snellen.types import Sample, Score, Text
 
@@ -314,3 +320,55 @@ def robospatial(reply: str, gold: str, question: str, size: tuple[int, int], mas
         place = strict_pixel(answer[0], *mask.size)
         right = place is not None and bool(mask.first[place[1], place[0]] > 0)
     return Score(float(right), list(answer[0]), "correct" if right else "wrong")
+
+
+def score_stare(sample: Sample, reply: str) -> Score:
+    """Score STARE with the classes of its yes-or-no questions, from which F1 is made."""
+    return with_classes(strict(sample, reply), str(sample.target), str(sample.meta.get("yes_no", "")))
+
+
+def score_zero(sample: Sample, reply: str) -> Score:
+    """Score strictly, where of a gold answer of 0 only 0 is right: 0.4 is not close to none."""
+    score = strict(sample, reply)
+    gold = base.float_or_none(str(sample.meta["gold"]))
+    if sample.kind != "number" or not score.value or score.value == 1 or gold != 0:
+        return score
+    return Score(0.0, score.extracted, "wrong", "the gold answer is 0")
+
+
+def score_vsi_super_count(sample: Sample, reply: str) -> Score:
+    """Score VSI-SUPER-Count: streaming questions by their list."""
+    if base.STREAMING in str(sample.meta.get("question_type", "")):
+        return vsi_super_streaming(reply, str(sample.meta["gold"]))
+    return score_zero(sample, reply)
+
+
+def score_osi(sample: Sample, reply: str) -> Score:
+    """Score OSI-Bench."""
+    if sample.kind != "number":
+        return strict(sample, reply)
+    category = str(sample.meta.get("category", ""))
+    return osi_number_strictly(reply, str(sample.meta["gold"]), category, question_text(sample))
+
+
+def score_lego(sample: Sample, reply: str) -> Score:
+    """Score LEGO-Puzzles: orders of steps by their letters."""
+    if str(sample.meta.get("question_type", "")) == base.LEGO_SORT:
+        return lego(reply, str(sample.meta["gold"]))
+    return strict(sample, reply)
+
+
+def score_refspatial(sample: Sample, reply: str) -> Score:
+    """Score RefSpatial-Bench by the mask of the question, which is left unscored without one."""
+    return points.masked(sample, lambda mask: refspatial(reply, mask, points.image_size(sample) or mask.size))
+
+
+def score_robospatial(sample: Sample, reply: str) -> Score:
+    """Score RoboSpatial-Home by its polygon, which decides where there is one."""
+    mask = sample.meta.get("mask")
+    try:
+        pixels = points.mask_pixels(mask) if isinstance(mask, points.Mask) else None
+    except SnellenError:
+        pixels = None  # the polygon decides; without one the row is unscored, which says why
+    size = points.image_size(sample) or (pixels.size if pixels else (1, 1))
+    return robospatial(reply, str(sample.meta["gold"]), question_text(sample), size, pixels)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from snellen.benchmarks.spatial.question import UNKNOWN_OPTIONS
 from snellen.benchmarks.spatial.scorers import base, points
 from snellen.benchmarks.spatial.scorers.base import (
     DIGIT_OF_WORD,
@@ -34,7 +35,7 @@ from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, MaskPixels, Re
 from snellen.errors import DataError
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.rules.vlmevalkit import infer, infer_text, literal_list
-from snellen.types import Score
+from snellen.types import Sample, Score
 
 INVISIBLE = re.compile("[\u200b\u200c\u200d\ufeff]")
 
@@ -245,6 +246,38 @@ def score_choice(reply: str, choices: Mapping[str, str], gold: str) -> Score:
     return Score(float(right), letter, "correct" if right else "wrong", None, failed)
 
 
+def score_matched(sample: Sample, reply: str) -> Score:
+    """Score BLINK and 3DSRBench, where the options' texts are compared with; A to D without texts where none is listed."""
+    return score_choice(reply, sample.options or UNKNOWN_OPTIONS, str(sample.meta["gold"]))
+
+
+def score_matched_in_brackets(sample: Sample, reply: str) -> Score:
+    """Score CV-Bench, whose gold letters stand in brackets."""
+    return score_choice(reply, _options(sample), str(sample.meta["gold"]).strip().strip("()"))
+
+
+def _options(sample: Sample) -> Mapping[str, str]:
+    return {letter: text for letter, text in sample.options.items() if text}
+
+
+def _number(reply: str, gold: str) -> Score:
+    """Score the last number by mean relative accuracy; a gold answer that is no number makes every reply wrong."""
+    score = score_number(match_number(reply), gold)
+    return score if score.value is not None else Score(0.0, score.extracted, "wrong", score.reason)
+
+
+def score_letter_or_number(sample: Sample, reply: str) -> Score:
+    """Score SPBench by the kind of the question."""
+    return (_number if sample.kind == "number" else score_option)(reply, str(sample.meta["gold"]))
+
+
+def score_vsi_super_count(reply: str, gold: str, question_type: str) -> Score:
+    """Score the last number of VSI-SUPER-Count; streaming questions are left out."""
+    if base.STREAMING in question_type:
+        return Score(None, verdict="unscored", reason="VLMEvalKit leaves streaming questions out")
+    return _number(reply, gold)
+
+
 def vsi(reply: str, gold: str, question_type: str) -> Score:
     """Score as VLMEvalKit: its option matcher, or the last number with the mean relative accuracy.
 
@@ -256,13 +289,13 @@ def vsi(reply: str, gold: str, question_type: str) -> Score:
     return score_number(match_number(reply), gold)
 
 
-def spar(reply: str, gold: str, task: str) -> Score:
+def spar(reply: str, gold: str, question_type: str) -> Score:
     """Score as VLMEvalKit: its option matcher, its last number, or a view change without the items that make no sense.
 
     Raises:
         DataError: if the task is none of the twenty.
     """
-    kind = spar_kind(task)
+    kind = spar_kind(question_type)
     if kind == "choice":
         return score_option(reply, gold)
     if kind == "number":
@@ -396,6 +429,12 @@ def lego(reply: str, gold: str, options: Mapping[str, str], question_type: str, 
     return Score(float(right), order, "correct" if right else "wrong", None, failed)
 
 
+def score_lego(sample: Sample, reply: str) -> Score:
+    """Score LEGO-Puzzles by the type of the question."""
+    gold, kind = str(sample.meta["gold"]), str(sample.meta.get("question_type", ""))
+    return lego(reply, gold, _options(sample), kind, circular="circle" in sample.meta)
+
+
 def circular_group(rows: Iterable[tuple[str, Mapping[str, str], str]]) -> tuple[bool, bool]:
     """Return (right, resolved without a judge) of the forms of one question, each its reply, options and gold answer.
 
@@ -501,3 +540,15 @@ def robospatial(reply: str, gold: str, width: int, height: int) -> Score:
         return Score(0.0, None, "invalid", "no point", unread)
     right = points.in_polygon_as_easi(*point, corners)
     return Score(float(right), list(point), "correct" if right else "wrong", None, {**unread, "is_parsable": True})
+
+
+def score_robospatial(sample: Sample, reply: str) -> Score:
+    """Score RoboSpatial-Home. Where the image's size is not at hand, only a reply in pixels needs it, and is left unscored."""
+    gold, size = str(sample.meta["gold"]), points.image_size(sample)
+    if size is not None or is_yes_no(gold):
+        return robospatial(reply, gold, *(size or (1, 1)))
+    scores = [robospatial(reply, gold, *some) for some in ((1000, 1000), (4000, 3000))]
+    if scores[0].extracted == scores[1].extracted:
+        return scores[0]
+    why = "the reply is in pixels, and the image's size is not at hand: give the data (--data)"
+    return Score(None, None, "unscored", why)

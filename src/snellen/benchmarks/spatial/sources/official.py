@@ -17,7 +17,7 @@ from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.rows import FILE, Row
 from snellen.benchmarks.spatial.sources.rows import question as question_of
-from snellen.benchmarks.spatial.tasks import MORE, Task
+from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources import Base64Blob, Unreadable, digest, salvaged
 from snellen.sources.parquet_images import ParquetCell, columns, rows_with_images
@@ -26,7 +26,6 @@ from snellen.types import Blob
 VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 LINED = (".jsonl", ".ndjson")
-OWN_IDS = ("vsi-bench", "vsi-debiased")
 _PICTURES = re.compile(r"images?|image_\d+|visual|ref_images")
 LEAST_BASE64 = 64
 
@@ -72,11 +71,11 @@ class OfficialFiles:
                     at += 1
                     yield place, row
                     continue
-                if self.task.name == "vsi-debiased" and self._pruned(row, file):
+                if self.task.declared.source.without and self._pruned(row, file):
                     continue
                 at += 1
                 try:
-                    known = {**row, FILE: self._inner_name(file)} if self.task.name in MORE else row
+                    known = row if self.task.in_payload else {**row, FILE: self._inner_name(file)}
                     question = self._with_mask(question_of(self.task, "official", known, at), masks, place)
                 except DataError as error:
                     yield place, DataError(f"{self.file}, {place}: {error.message}", error.hint or "Check --data.")
@@ -86,7 +85,7 @@ class OfficialFiles:
                     why = f"{self.file}, {place}: {question.media[0][:200]!r} is for site/{other}, not site/{self.part}"
                     yield place, DataError(why, f"Give the folder with both halves, or the file of the {self.part}s.")
                     continue
-                if self.task.name in OWN_IDS:
+                if self.task.columns["official"].unique_ids:
                     if question.id in ids:
                         self._dropped += 1
                         continue
@@ -100,7 +99,7 @@ class OfficialFiles:
         Raises:
             DataError: nothing says so, in a file that is not called debiased.
         """
-        if isinstance(pruned := row.get("pruned"), bool):
+        if isinstance(pruned := row.get(self.task.declared.source.without), bool):
             return pruned
         if "debiased" in _name(file).rpartition("/")[2]:
             return False
@@ -129,7 +128,7 @@ class OfficialFiles:
 
     def _files(self) -> MediaFiles:
         if self._media_files is None:
-            self._media_files = MediaFiles(self.media, by_name=self.task.name in MORE)
+            self._media_files = MediaFiles(self.media, by_name=not self.task.in_payload)
         return self._media_files
 
     def shown(self, question: SpatialQuestion) -> ShownMedia:
@@ -182,13 +181,14 @@ def _nothing(at: str) -> Unreadable:
 
 def _json_rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
     """Yield (number, row) of a table that is no parquet; Spatial457's lists lie in an object, as `questions`."""
-    if task.name == "spatial457" and isinstance(file, Path) and file.suffix.lower() == ".json":
+    each = task.declared.source.each
+    if each and isinstance(file, Path) and file.suffix.lower() == ".json":
         try:
             document = msgspec.json.decode(file.read_bytes())
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise DataError(f"{file}: cannot be read as JSON: {error}", "Fetch the file again.") from error
-        if isinstance(document, dict) and isinstance(document.get("questions"), list):
-            for number, row in enumerate(document["questions"], 1):
+        if isinstance(document, dict) and isinstance(document.get(each), list):
+            for number, row in enumerate(document[each], 1):
                 wrong = DataError(f"{file}, row {number}: an object was expected, not {type(row).__name__}")
                 yield number, row if isinstance(row, dict) else wrong
             return
@@ -214,7 +214,7 @@ def _rows(
             yield number, row, tuple(written), ()
         return
     number = 0
-    masked = task.name in MORE and "mask" in columns(file)
+    masked = not task.in_payload and "mask" in columns(file)
     rows = rows_with_images(file)
     while True:
         try:

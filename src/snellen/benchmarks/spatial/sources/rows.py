@@ -1,8 +1,8 @@
-"""Rows of any layout as questions, by the declared columns of a set (`tasks.Layout`).
+"""Rows of any layout as questions, by the declared columns of a set (`table.set_sections.Layout`).
 
 A row is of the authors' files or lmms-eval's copies of them, whose `doc` is such a row (`official`), or of a table of
 VLMEvalKit's, of questions or of answers (`kit`). No file is opened here: images in cells are the sources' business, and what
-stands beside a row, such as the name of its file, is in the row under `FILE`. What no column says, a set's own rule (`_OWN`)
+stands beside a row, such as the name of its file, is in the row under `FILE`. What no column says, a set's own rule (`OWN_RULES`)
 makes of the row.
 """
 
@@ -17,7 +17,10 @@ from typing import Any, Literal, TypeAlias
 from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.scorers.vlmevalkit import yes_no_letters
-from snellen.benchmarks.spatial.tasks import CONSTANTS, SUB_BENCHES, Cell, Columns, Layout, Task
+from snellen.benchmarks.spatial.tasks import SUB_BENCHES, Task
+from snellen.benchmarks.table.cell_form import Cell
+from snellen.benchmarks.table.operations import operated, text_of
+from snellen.benchmarks.table.set_sections import Layout
 from snellen.errors import DataError
 from snellen.scoring.rules.vlmevalkit import literal_list
 
@@ -26,6 +29,8 @@ Fields: TypeAlias = dict[str, Any]
 Own: TypeAlias = Callable[[Task, Row, Fields, bool], None]
 FILE = "snellen:file"
 """The column that a source adds: the name of the row's file, with the folders above it."""
+NOT_META = frozenset({"id", "question", "options", "answer", "cluster", "media", "video", "mask", "clips"})
+"""Names of a set's values that mean something; every other name is a value that figures can be broken down by."""
 KEPT = ("whole", "literal")
 CIRCLE = 1_000_000
 STREAMING = "_streaming"
@@ -41,23 +46,25 @@ def question(task: Task, layout: Literal["official", "kit"], row: Row, at: int) 
         DataError: a needed column is missing, or holds what no rule is for.
     """
     how, kit = task.columns[layout], layout == "kit"
+    values = how.rows
     fields: Fields = {"row": at, "kind": how.kind, "count": how.count}
     if kit:
         fields["index"] = text(row, "index")
     fields["groups"] = groups = {}
-    if how.kinds:
-        groups["question_type"], fields["kind"] = _typed(row, how.kinds, how.type_columns)
-    if not how.id:
+    if how.type_columns:
+        groups["question_type"], fields["kind"] = _typed(row, task.declared.types, how.type_columns)
+    names = _columns(values.get("id", ""))
+    if not names:
         fields["id"] = fields["index"] if kit else str(at)
-    elif "?" in str(how.id):
-        names = [how.id] if isinstance(how.id, str) else how.id
+    elif "?" in "".join(names):
         fields["id"] = next((name for column in names if (name := maybe(row, column.rstrip("?")).strip())), str(at))
     else:
-        fields["id"] = _value(task, row, how.id)
-    fields["text"] = _value(task, row, how.text)
-    fields["gold"] = _value(task, row, how.gold)
-    for name, cell in how.groups.items():
-        groups[name] = _value(task, row, cell)
+        fields["id"] = _value(task, row, values["id"])
+    fields["text"] = _value(task, row, values["question"])
+    fields["gold"] = _value(task, row, values.get("answer", ""))
+    for name, cell in values.items():
+        if name not in NOT_META:
+            groups[name] = _value(task, row, cell)
     if how.tags:
         groups |= tags(row)
     if how.part and (part := groups.get(how.part, "")):
@@ -65,30 +72,32 @@ def question(task: Task, layout: Literal["official", "kit"], row: Row, at: int) 
     fields["pieces"] = {name: piece for name in how.pieces if (piece := maybe(row, name))}
     _add_media(task, row, how, fields)
     if how.own:
-        _OWN[how.own](task, row, fields, kit)
+        OWN_RULES[how.own](task, row, fields, kit)
     _add_options(task, row, how, fields)
     return SpatialQuestion(**fields)
 
 
 def _add_media(task: Task, row: Row, how: Layout, fields: Fields) -> None:
-    if isinstance(how.media, Cell):
-        name = _value(task, row, how.media)
+    spec = how.rows.get("video", how.rows.get("media", ""))
+    if any(name.endswith("?") for name in _columns(spec)):  # one path as it stands, or a text that is made of it
+        name = _value(task, row, spec)
         media: tuple[str, ...] = (name,) if name else ()
     else:
-        media = paths(row, how.media, kept=how.lists in KEPT)
-    if how.video:  # a name without a suffix is that of an MP4
+        media = paths(row, _columns(spec), kept=how.lists in KEPT)
+    if "video" in how.rows:  # a name without a suffix is that of an MP4
         media = tuple(name if PurePosixPath(name).suffix else f"{name}.mp4" for name in media[:1])
     fields["media"] = media
-    fields["masks"] = paths(row, how.masks)
-    fields["segments"] = segments(row.get(how.segments)) if how.segments else ()
-    fields["cluster"] = _value(task, row, how.cluster) or (media[0] if how.by_media and media else "")
+    fields["masks"] = paths(row, _columns(how.rows.get("mask", "")))
+    fields["segments"] = next((segments(row.get(name)) for name in _columns(how.rows.get("clips", ""))), ())
+    shared = _value(task, row, how.rows.get("cluster", ""))
+    fields["cluster"] = shared or (media[0] if how.by_media and media else "")
 
 
 def _add_options(task: Task, row: Row, how: Layout, fields: Fields) -> None:
     """Add the options where the kind of question has any: from a list, lines, columns, or the text, the first that has some."""
     if fields["kind"] not in how.with_options or fields.get("options"):
         return
-    if written := listed(row, *how.options_list, lists=how.lists):
+    if written := listed(row, *_columns(how.rows.get("options", "")), lists=how.lists):
         if how.options_as_written:
             fields["pieces"]["options"] = "\n".join(written)
         fields["options"] = dict(zip(LETTERS, written, strict=False)) if how.options_plain else lettered(written)
@@ -105,29 +114,30 @@ def _in_columns(row: Row, letters: str) -> dict[str, str]:
     return {letter: cell for letter in letters if (cell := maybe(row, letter)) and cell.lower() != "nan"}
 
 
-def _value(task: Task, row: Row, spec: Columns | Cell) -> str:
+def _columns(spec: str | Cell) -> tuple[str, ...]:
+    """Return the columns of a declared value, of which the first that a row has counts."""
+    if isinstance(spec, Cell):
+        return spec.first_of or (spec.column,)
+    return (spec,) if spec else ()
+
+
+def _value(task: Task, row: Row, spec: str | Cell) -> str:
     """Return a declared value: the first of the columns that the row has; empty where none has it and all may be missing."""
-    cell = spec if isinstance(spec, Cell) else Cell(column=spec)
-    columns = (cell.column,) if isinstance(cell.column, str) else cell.column
+    columns = _columns(spec)
     if not columns:
         return ""
+    cell = spec if isinstance(spec, Cell) else None
     needed = [name for name in columns if not name.endswith("?")]
-    if cell.subset:
+    if cell and cell.subset:
         value = _subset(task, row, columns[0])
     else:
         value = next((value for name in columns if name not in needed and (value := maybe(row, name[:-1]))), "")
     if not value and needed:
         value = text(row, *needed)
-        if cell.place:
+        if cell and cell.place:
             value = value.strip()
             value = _letter_at(row, cell, needed[-1], int(value)) if re.fullmatch(r"-?\d{1,4}", value) else value
-    if cell.strip:
-        value = value.strip().strip(cell.strip)
-    for old, new in cell.replace.items():
-        value = value.replace(old, new)
-    value = value.strip().lower() if cell.lower else value
-    value = value[: cell.first] if cell.first else value
-    return re.sub(r"\{(\w+)\}", lambda name: maybe(row, name[1]), cell.fill) if cell.fill and value else value
+    return text_of(operated(cell, value, row)) if cell else value
 
 
 def _letter_at(row: Row, cell: Cell, name: str, place: int) -> str:
@@ -138,13 +148,13 @@ def _letter_at(row: Row, cell: Cell, name: str, place: int) -> str:
     return LETTERS[place]
 
 
-def _typed(row: Row, kinds: str, columns: Sequence[str]) -> tuple[str, str]:
+def _typed(row: Row, kinds: Mapping[str, Sequence[str]], columns: Sequence[str]) -> tuple[str, str]:
     """Return (type, kind of answer) of a question whose type says by which rule it is scored.
 
     Raises:
         DataError: no column has a known type.
     """
-    types = {value: kind for kind in ("choice", "number", "short") for value in CONSTANTS[kinds].get(kind, ())}
+    types = {value: kind for kind in ("choice", "number", "short") for value in kinds.get(kind, ())}
     names = [name.removesuffix("?") for name in columns]
     for column, name in zip(columns, names, strict=True):
         if (value := maybe(row, name)) in types:
@@ -193,7 +203,7 @@ def texts(value: Any) -> list[str]:
 
 
 def listed(row: Row, *columns: str, lists: str = "decoded") -> list[str]:
-    """Return the first of these columns that has a list, of texts or in a text, which `tasks.Layout.lists` says how to read."""
+    """Return the first of these columns that has a list, of texts or in a text, which `Layout.lists` says how to read."""
     for column in columns:
         value = row.get(column)
         if lists in KEPT and isinstance(value, str) and value.strip():
@@ -384,7 +394,7 @@ def _eriq(task: Task, row: Row, fields: Fields, kit: bool) -> None:
 def _osi(task: Task, row: Row, fields: Fields, kit: bool) -> None:
     """A video may be given by its number, whose file has four digits."""
     category, kind = fields["groups"]["category"], fields["groups"]["question_type"]
-    number = kind.startswith("num") if kind else category in CONSTANTS["osi"]["number"]
+    number = kind.startswith("num") if kind else category in task.declared.types["number"]
     name = _whole(maybe(row, "video_id") or ("" if "." in maybe(row, "video") else maybe(row, "video")))
     if name.isdecimal() and len(name) < 16:
         media = fields["media"]
@@ -401,7 +411,7 @@ def _revsi(task: Task, row: Row, fields: Fields, kit: bool) -> None:
         fields["media"] = (f"{budget}/{scene}.mp4" if budget else f"{scene}.mp4",)
 
 
-_OWN: Mapping[str, Own] = {
+OWN_RULES: Mapping[str, Own] = {
     "mindcube": _mindcube,
     "mmsi-video": _mmsi_video,
     "stare": _stare,
@@ -416,4 +426,5 @@ _OWN: Mapping[str, Own] = {
     "osi": _osi,
     "revsi": _revsi,
 }
-"""(set, row, fields of its question, whether the row is of the kit's table); the fields are changed in place."""
+"""By the name that `own` of [layout] has. They get set, row, fields of its question, and whether the row is of the kit's table;
+the fields are changed in place."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from msgspec import structs
 
@@ -18,8 +19,6 @@ from snellen.text import comma_list
 
 OPTION = "subset"
 STREAMING = "_streaming"
-FIRST = ("lego-puzzles", "revsi")
-"""Benchmarks whose subsets are the same questions in other forms: without the option the first is asked."""
 
 
 def chosen_subsets(task: Task, data: Data) -> tuple[str, ...]:
@@ -34,12 +33,13 @@ def chosen_subsets(task: Task, data: Data) -> tuple[str, ...]:
     if unknown:
         known = f"One or more of these, by comma: {', '.join(task.subsets)}." if task.subsets else "Omit it."
         raise UsageError(f"{OPTION}={unknown[0]!r}: {task.name} has no such subset", known)
-    if not words and task.name in FIRST:
+    if not words and task.declared.subset.one:
         return task.subsets[:1]
     return tuple(dict.fromkeys(spelled[word.lower()] for word in words))
 
 
-def for_subsets(task: Task, subsets: Sequence[str]) -> Task:
+@lru_cache(maxsize=64)  # the same task each time, by which tables are kept
+def for_subsets(task: Task, subsets: tuple[str, ...]) -> Task:
     """Return a task with the names of its folders and archives filled in for the subsets."""
     bare = dict.fromkeys(name.removesuffix(STREAMING) for name in subsets) or {"*": None}
     folders = tuple(config.replace("{subset}", name) for config in task.configs for name in bare)
@@ -89,7 +89,7 @@ class SelectedQuestions:
             first += last + 1
 
     def _asked(self, question: SpatialQuestion) -> bool:
-        column = self.task.subset_by
+        column = self.task.declared.subset.by
         value = question.groups.get(column, "")
         if column == "question_type" and value.endswith(STREAMING) and value not in self.subsets:
             self._streamed[value] = self._streamed.get(value, 0) + 1

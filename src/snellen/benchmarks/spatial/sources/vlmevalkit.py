@@ -19,14 +19,13 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
-from snellen.benchmarks.spatial.reference.gold_revisions import corrections
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
 from snellen.benchmarks.spatial.sources.media import MediaFiles
 from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.sources.rows import FILE, Row, paths
 from snellen.benchmarks.spatial.sources.rows import question as question_of
-from snellen.benchmarks.spatial.tasks import EVERY, MORE, SITE_HALVES, Task
+from snellen.benchmarks.spatial.tasks import EVERY, SITE_HALVES, Task
 from snellen.errors import DataError
 from snellen.sources import Unreadable, salvaged, vlmevalkit_tsv, within
 from snellen.sources.digests import with_md5
@@ -39,7 +38,7 @@ _PACKED = re.compile(r"images/(.+)/([^/]+)/(\d{1,3})\.png")
 PATHS = ("image_path", "video_path", "video")
 SHOWN = ("image", *PATHS)
 NAMELESS = frozenset({"nan", "-nan", "none", "null", "na", "n/a", "#n/a", "<na>"})  # what tables write for nothing
-MD5: Mapping[str, str] = {name: md5 for task in EVERY.values() for name, md5 in task.md5.items()}
+MD5: Mapping[str, str] = {name: md5 for task in EVERY.values() for name, md5 in task.declared.vlmevalkit.tables.items()}
 """By the name of the table."""
 
 
@@ -95,7 +94,7 @@ class KitFile:
                 continue
             try:
                 cells = _filled(row.cells)
-                known = {**cells, FILE: self.path.name} if self.task.name in MORE else cells
+                known = cells if self.task.in_payload else {**cells, FILE: self.path.name}
                 question = question_of(self.task, "kit", known, at)
             except DataError as error:
                 hint = error.hint or "Fix or remove the row."
@@ -146,7 +145,7 @@ class KitFile:
 
     def _file(self, name: str, at: str) -> Blob:
         if self._media_files is None:
-            self._media_files = MediaFiles(self.media, by_name=self.task.name in MORE)
+            self._media_files = MediaFiles(self.media, by_name=not self.task.in_payload)
         # Where the kit wrote large tables' images to files, paths are those of that machine.
         if name.startswith("/"):
             return vlmevalkit_tsv.by_end_of_path(name, at, self._media_files.find, least=2)
@@ -169,13 +168,13 @@ class KitFile:
     def _other_bytes(self) -> list[str]:
         md5, known = with_md5(self.path)[1], MD5
         expected = {name: known[name] for name in names(self.task, self.part) if name in known}
-        if self.task.name in MORE and self.path.name in known:  # several tables make up a set
+        if not self.task.in_payload and self.path.name in known:  # several tables make up a set
             expected = {self.path.name: known[self.path.name]}
         if not expected or md5 in expected.values():
             return []
         if same := [name for name, digest in known.items() if digest == md5]:
             return [f"{self.path}: this is VLMEvalKit's {same[0]}"]
-        correction = corrections().get(self.task.name)
+        correction = self.task.declared.correction
         if correction is not None and correction.by_digest(md5) == "before":
             return []  # the notice about its gold answers names it
         expected_text = " or ".join(f"{digest} ({name})" for name, digest in expected.items())
@@ -192,18 +191,14 @@ def names(task: Task, part: str = "") -> tuple[str, ...]:
 def tables_in(task: Task, part: str, folder: Path, subset: tuple[str, ...]) -> list[Path]:
     """Return the tables of a benchmark right in a folder, in the kit's order; none where there is none.
 
-    Those of VSI-SUPER and CV-Bench are parts of one set and are read one behind the other; of LEGO-Puzzles' two forms and
-    ReVSI's budgets the one that was asked for is read; of others the first.
+    Where each subset has a table of its own, those that were asked for are read one behind the other; else the first is read.
     """
     paths = [folder / name for name in names(task, part) if (folder / name).is_file()]
-    if task.name == "lego-puzzles":
-        return [path for path in paths if ("circular" if "circular" in path.stem else "plain") in subset]
-    if task.name == "revsi":
-        return [path for path in paths if path.stem.removeprefix("revsi_") in subset]
-    if task.name in ("vsi-super-recall", "vsi-super-count", "cv-bench"):
-        wanted = [part.removesuffix("_streaming") for part in subset]
-        return [path for path in paths if not subset or any(re.search(f"[-_]{part}$", path.stem) for part in wanted)]
-    return paths[:1]
+    tables = task.declared.subset.tables
+    if not tables:
+        return paths[:1]
+    wanted = {tables[name] for name in subset if name in tables}
+    return [path for path in paths if not subset or path.name in wanted]
 
 
 def beside(path: Path) -> tuple[str, ...]:
@@ -222,14 +217,14 @@ def table(path: Path, task: Task, part: str = "") -> KitQuestionTable:
         DataError: it cannot be opened, is empty, is another benchmark's, lacks a column, or has an image in no row.
     """
     status = regular_file(path)
-    return _gone_through(path, status.st_mtime_ns, status.st_size, task.name, part)
+    return _gone_through(path, status.st_mtime_ns, status.st_size, task, part)
 
 
 @lru_cache(maxsize=2)
-def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> KitQuestionTable:
-    _check_name(path, name, part)
+def _gone_through(path: Path, changed: int, size: int, task: Task, part: str) -> KitQuestionTable:
+    _check_name(path, task, part)
     opened = vlmevalkit_tsv.open_table(path, ("index",), ())
-    _check_columns(path, opened.header, name, part)
+    _check_columns(path, opened.header, task, part)
     rows: list[VLMEvalKitRow] = []
     by_index: dict[str, VLMEvalKitRow] = {}
     dropped = 0
@@ -247,27 +242,27 @@ def _gone_through(path: Path, changed: int, size: int, name: str, part: str) -> 
     return KitQuestionTable(opened.header, tuple(rows), by_index, shared, dropped)
 
 
-def _check_name(path: Path, name: str, part: str) -> None:
+def _check_name(path: Path, task: Task, part: str) -> None:
     """Raises DataError where a file has the name of another benchmark's table."""
-    if path.name in names(EVERY[name], part):
+    if path.name in names(task, part):
         return
     for other in EVERY.values():
         for half in SITE_HALVES if other.name == "site" else ("",):
             if path.name in names(other, half):
-                named, wanted = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (name, part)))
+                named, wanted = "/".join(filter(None, (other.name, half))), "/".join(filter(None, (task.name, part)))
                 raise DataError(
                     f"{path} holds the questions of {named}; those of {wanted} were expected",
-                    f"Run {named}, or give {names(EVERY[name], part)[0]}, or the folder that holds both.",
+                    f"Run {named}, or give {next(iter(names(task, part)), 'a table')}, or the folder that holds both.",
                 )
 
 
-def _check_columns(path: Path, header: tuple[str, ...], name: str, part: str) -> None:
+def _check_columns(path: Path, header: tuple[str, ...], task: Task, part: str) -> None:
     media_columns = SHOWN if not part else tuple(column for column in SHOWN if column.startswith(part))
-    for some in (*EVERY[name].needed, media_columns):
+    for some in (*task.declared.vlmevalkit.needed, media_columns):
         if not any(column in header for column in some):
             raise DataError(
                 f"{path}: no column {' or '.join(some)}; it has {', '.join(header)[:400]}",
-                f"Give VLMEvalKit's {names(EVERY[name], part)[0]}.",
+                f"Give VLMEvalKit's {next(iter(names(task, part)), 'a table')}.",
             )
 
 

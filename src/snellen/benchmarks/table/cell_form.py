@@ -1,0 +1,106 @@
+"""One value of a row, as a declaration writes it: a column, several columns, or a cell with operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+
+class Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A section of the TOML: an unknown key is an error."""
+
+
+AnswerForm: TypeAlias = Literal[
+    "",
+    "letter",
+    "index0",
+    "index1",
+    "text",
+    "bool",
+    "number",
+    "choice",
+    "multi-choice",
+    "truth",
+    "count",
+    "quantity",
+    "date",
+    "time",
+    "name",
+    "list",
+    "box",
+    "point",
+    "formula",
+    "json",
+    "judged",
+]
+
+
+class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
+    """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
+
+    Attributes:
+        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists. Of a set one whose name ends
+            with `?` may be missing.
+        first_of: in place of a column: several, of which the first that the row has counts.
+        subset: of a set: it is one of its subsets, which the name of the row's file says where the column is missing.
+        place: of a set: a whole number is the place, from 0, of an option of the list in this column, whose letter it becomes.
+        text: a constant in place of a column.
+        rename: value to value.
+        cut: a separator; `field` says which part is taken, from 0.
+        field: see `cut`.
+        before: the text before the first occurrence of this one.
+        after: the text after the first occurrence of this one.
+        strip: characters that are removed at both ends, as blanks are.
+        replace: text to text, wherever it stands.
+        lower: in lower case, without blanks around it.
+        first: that many characters.
+        fill: a text around it, with other columns in braces; an empty value stays empty.
+        remove: a text that is removed wherever it stands.
+        modulo: the remainder of a whole number.
+        split: a separator; the value becomes a list.
+        repeat_row: with `split`: the row counts once for each element of the list.
+        list: the cell is a list written as text, in JSON or Python syntax.
+        drop: that many characters at the start of a text, or of each element of a list.
+        shuffle: the seed of a shuffle of the options; the answer follows its option.
+        make: how many options are drawn for each row, the gold answer among them.
+        from_: with `make`: the column of the labels; default: that of the answer.
+        seed: with `make`: the seed of the draw.
+        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`,
+            `quantity` and every other kind.
+        folder: the value is a path below the images.
+        letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
+    """
+
+    column: str = ""
+    first_of: tuple[str, ...] = ()
+    subset: bool = False
+    place: str = ""
+    text: str | None = None
+    rename: Mapping[str, str] = {}
+    cut: str = ""
+    field: int | None = None
+    before: str = ""
+    after: str = ""
+    strip: str = ""
+    replace: Mapping[str, str] = {}
+    lower: bool = False
+    first: int | None = None
+    fill: str = ""
+    remove: str = ""
+    drop: int = 0
+    modulo: int | None = None
+    split: str = ""
+    repeat_row: bool = False
+    list: bool = False
+    shuffle: int | None = None
+    make: int | None = None
+    from_: str = ""
+    seed: int = 0
+    as_: AnswerForm = ""
+    folder: bool = False
+    letters: str = ""
+
+
+CellSpec: TypeAlias = str | tuple[str, ...] | Cell

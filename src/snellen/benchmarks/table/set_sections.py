@@ -1,0 +1,348 @@
+"""The sections of a declaration that is a set of several harnesses: its names there, layouts of its rows, prompts, figures.
+
+What is a harness's rule, such as a reader of replies, is a function of the harness's file in `benchmarks/spatial/scorers`,
+which [score] `rules` names. `docs/declare-sets.md` shows a whole set.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from snellen.benchmarks.table.cell_form import Cell, Strict
+from snellen.types import Kind
+
+
+class EasiNames(Strict, frozen=True):
+    """The set at EASI.
+
+    Attributes:
+        id: its key in the payload; default: the name with underscores.
+        place: its place in the payload, from 1; without one no payload has a place for it.
+    """
+
+    id: str = ""
+    place: int = 0
+
+
+class KitNames(Strict, frozen=True):
+    """The set at VLMEvalKit.
+
+    Attributes:
+        data: its data names.
+        needed: columns without which a table is not the set's; of several in a list one is enough.
+        tables: MD5 of its tables by file name: the kit fetches a table with another one anew.
+        in_parts: each of its data names is a part of the set; else they are variants of it, of which answers to one are read.
+        fractions: its figures are fractions, and not percent.
+        matched: its table of figures and its matches are those of the exact matcher.
+        figures: the ending of the table of figures.
+        export: columns of the rows that are written, a field of the sample's meta each (`?`: it may be missing) or an `@` value.
+    """
+
+    data: tuple[str, ...] = ()
+    needed: tuple[tuple[str, ...], ...] = ()
+    tables: Mapping[str, str] = {}
+    in_parts: bool = False
+    fractions: bool = False
+    matched: bool = False
+    figures: str = "extract_matching_acc"
+    export: Mapping[str, str] = {}
+
+
+class LmmsNames(Strict, frozen=True):
+    """The set at lmms-eval.
+
+    Attributes:
+        tasks: its tasks.
+        begins: what the names of all tasks begin with that ask its questions; empty: only variants of `tasks` do.
+        whole: the task with all questions, which makes the files of its parts superfluous.
+        in_parts: further tasks are parts of the set; else they are variants of it, of which answers to one are read.
+        overall: names of the metric that is the overall figure, the newest first.
+        percent: what is written in percent: `overall`, `groups`.
+        digits: decimals of the figures that are written.
+        export: columns of the rows that are written, as for VLMEvalKit.
+    """
+
+    tasks: tuple[str, ...] = ()
+    begins: str = ""
+    whole: str = ""
+    in_parts: bool = False
+    overall: tuple[str, ...] = ()
+    percent: tuple[Literal["overall", "groups"], ...] = ()
+    digits: int = 12
+    export: Mapping[str, str] = {}
+
+
+class Layout(Strict, frozen=True):
+    """What is particular of the rows of one layout: the authors' files (`official`) or VLMEvalKit's table (`kit`).
+
+    Keys of [layout] hold for both layouts, those of [layout.official] and [layout.kit] for one, and so do their `rows`.
+
+    Attributes:
+        rows: values by name, over those of [rows].
+        kind: of all questions, unless their type says it.
+        type_columns: the columns that say a row's type, one of [types]: the first that has one, or that ends with `?` and has
+            anything.
+        part: the value whose text goes before the id.
+        by_media: where no column says what rows share, it is the first path that is shown.
+        tags: rows are tagged for MMSI-Video-Bench's parts.
+        pieces: columns that prompts use by name.
+        count: how many options there are where no row says.
+        lists: how a text is read where a list is looked for: a literal of texts (`texts`); a literal of anything, and one
+            option where it is none (`whole`) or nothing (`literal`), and no further column is; JSON too, or a mapping A, B ...
+            (`decoded`).
+        options_plain: letters that options bring along stay.
+        options_as_written: the list of options is kept for the prompt.
+        options_lines: the column with an option a line.
+        options_columns: the letters of columns with one option each.
+        options_in: where options stand in words: `text`, `pieces`.
+        with_options: the kinds of questions that have options.
+        unique_ids: of rows with one id the first is asked.
+        own: a function of `benchmarks/spatial/sources/own_rules.py`, for what no column says.
+    """
+
+    rows: Mapping[str, str | Cell] = {}
+    kind: Kind = "choice"
+    type_columns: tuple[str, ...] = ()
+    part: str = ""
+    by_media: bool = False
+    tags: bool = False
+    pieces: tuple[str, ...] = ()
+    count: int = 0
+    lists: Literal["texts", "whole", "literal", "decoded"] = "texts"
+    options_plain: bool = False
+    options_as_written: bool = False
+    options_lines: str | Cell = ""
+    options_columns: str = ""
+    options_in: tuple[Literal["text", "pieces"], ...] = ()
+    with_options: tuple[str, ...] = ("choice",)
+    unique_ids: bool = False
+    own: str = ""
+
+
+class Subsets(Strict, frozen=True):
+    """What `-o subset=` selects from.
+
+    Attributes:
+        by: the value by which questions are selected; empty where subsets lie in folders of their own.
+        names: the subsets.
+        one: they are the same questions in other forms: without the option the first is asked.
+        tables: VLMEvalKit's table of each subset; without them the first table that is there has the whole set.
+    """
+
+    by: str = ""
+    names: tuple[str, ...] = ()
+    one: bool = False
+    tables: Mapping[str, str] = {}
+
+
+class SetSummary(Strict, frozen=True):
+    """The figures of a set.
+
+    Attributes:
+        by: the value that figures are broken down by.
+        columns: values that figures are broken down by, where there are more than `by`, or others.
+        groups: values of `by` that are known, in any harness's spelling: to the key in EASI's payload, or as a list.
+        composite: by profile (`*` is any other), a function of `benchmarks/spatial/scorers/figures.py` that makes the figures
+            that are no means over rows.
+        composite_by: the value that composite figures are named after; default: `category`.
+        averaged: figure to the groups that it is made of, or a kind of [types].
+        figures: value (`*` is any other) to the name of a group's figure.
+        numbers: the name of the figure of a group that numbers answer.
+        extra: further figures: a function of `benchmarks/spatial/metrics.py`.
+    """
+
+    by: str = ""
+    columns: tuple[str, ...] = ()
+    groups: Mapping[str, str] | tuple[str, ...] = {}
+    composite: Mapping[str, str] = {}
+    composite_by: str = "category"
+    averaged: Mapping[str, str | tuple[str, ...]] = {}
+    figures: Mapping[str, str] = {}
+    numbers: str = ""
+    extra: str = ""
+
+
+class FramesRule(Strict, frozen=True):
+    """Frames of a video that are shown where the user does not say.
+
+    Attributes:
+        count: how many.
+        rate: how many a second, in place of a number.
+        rule: VLMEvalKit's formula: even steps from first to last (`uniform`), the last once more (`tail`), or inside of both
+            ends (`inner`).
+        lmms: lmms-eval picks frames too; else it hands the file over, and how many are shown is the model's business.
+        by_subset: the name of the subset says how many, and `count` is for a subset of all frames.
+        clips: questions show clips that are given as frames.
+    """
+
+    count: int = 0
+    rate: float = 0.0
+    rule: Literal["uniform", "tail", "inner"] = "uniform"
+    lmms: bool = False
+    by_subset: bool = False
+    clips: bool = False
+
+
+Order: TypeAlias = Literal[
+    "front",
+    "marks",
+    "between",
+    "positions",
+    "numbered",
+    "around",
+    "text-first",
+    "time-first",
+    "mindcube",
+    "site",
+    "clips",
+]
+Template: TypeAlias = Literal["text", "number", "short", "open", "video", "boxes"]
+
+
+class Form(Strict, frozen=True):
+    """The words of a harness's prompt, by the name that `-o prompting=` has; the first form is the default.
+
+    Templates have places in braces, which are filled from the row; what stands in `[[...]]` goes where none of its places has
+    anything to show. docs/spatial-prompts.md and docs/spatial-more.md list the places.
+
+    Attributes:
+        text: the template of a question.
+        number, short, open: that of questions of these kinds, where they differ.
+        video, boxes: that of questions about a clip, and of those that `templates` names.
+        templates: value of `summary.by` (`*` is any other) to the template that it takes, whatever its kind.
+        only: values of `summary.by` that the harness has a prompt for; others fail. Empty: all.
+        order: the order of texts and images.
+        strip: white space is removed around questions.
+        options_once: options that the question lists in its own text are not listed again.
+        before, after_image: texts in front of the images and right behind them, as parts of their own.
+        opening: what {opening} stands for.
+        time, unknown_time: what {time} stands for, and what where the clip's rate is not known.
+        option, between: how one option is written, with {letter} and {text}, and what stands between two.
+        pre, post, post_number, post_video: what these places stand for; {letters} in them are the letters of the options.
+        max_tokens, max_tokens_open: new tokens that a reply may have, and that of an open question; 0 leaves it to the model.
+        temperature: as the harness asks for it; without one it is left to the model.
+        like: a form whose keys hold where this one has none.
+    """
+
+    text: str = ""
+    number: str = ""
+    short: str = ""
+    open: str = ""
+    video: str = ""
+    boxes: str = ""
+    templates: Mapping[str, Template] = {}
+    only: tuple[str, ...] = ()
+    order: Order = "front"
+    strip: bool = False
+    options_once: bool = False
+    before: str = ""
+    after_image: str = ""
+    opening: str = ""
+    time: str = ""
+    unknown_time: str = ""
+    option: str = "{letter}. {text}"
+    between: str = "\n"
+    pre: str = ""
+    post: str = ""
+    post_number: str = ""
+    post_video: str = ""
+    max_tokens: int = 0
+    max_tokens_open: int = 0
+    temperature: float | None = None
+    like: str = ""
+
+
+class ResultDefault(Strict, frozen=True):
+    """Columns that only break figures down: `value` stands for the first where a result file has none of them."""
+
+    columns: tuple[str, ...]
+    value: str = ""
+
+
+class ResultFiles(Strict, frozen=True):
+    """Files of answers that another harness wrote.
+
+    Attributes:
+        defaults: what stands for columns that scoring does not need, where a file lacks them.
+    """
+
+    defaults: tuple[ResultDefault, ...] = ()
+
+
+Revision: TypeAlias = Literal["before", "after", "other"]
+_NUMBER = re.compile(r"(\d+)$")
+
+
+class TableDigests(Strict, frozen=True):
+    """Digests of VLMEvalKit's table."""
+
+    md5: str
+    sha256: str
+
+
+class Correction(Strict, frozen=True):
+    """A correction of gold answers that came after figures had been published.
+
+    Attributes:
+        title: the authors' name of the set.
+        group: the category whose answers were corrected.
+        rows, of: how many rows that category has, and how many the whole set has.
+        hub, vlmevalkit: when the hub's files and VLMEvalKit's table were corrected.
+        first: gold letters of the group's first rows before the correction, by which data in any layout is recognised.
+        before, after: digests of VLMEvalKit's table.
+    """
+
+    title: str
+    group: str
+    rows: int
+    of: int
+    hub: dt.date
+    vlmevalkit: dt.date
+    first: str
+    before: TableDigests
+    after: TableDigests
+
+    def name(self, revision: Revision) -> str:
+        """Return the revision in words, for a reader of a figure."""
+        if revision == "before":
+            return f"gold answers of {self.title} from before their correction of {self.hub}"
+        if revision == "other":
+            return f"gold answers of {self.title} other than those from before their correction of {self.hub}"
+        return f"gold answers of {self.title} as corrected on {self.hub}"
+
+    def sentence(self) -> str:
+        """Return the correction and its dates in words."""
+        return (
+            f"The answers to {self.group}, {self.rows:,} of the {self.of:,} questions, were corrected on {self.hub} on the "
+            f"hub and on {self.vlmevalkit} in VLMEvalKit's table"
+        )
+
+    def by_digest(self, digest: str) -> Revision | None:
+        """Return the revision of a table with this MD5, or of data whose digest contains this SHA-256.
+
+        None for any other.
+        """
+        for revision, table in (("before", self.before), ("after", self.after)):
+            if table.md5 == digest or table.sha256 in digest:
+                return "before" if revision == "before" else "after"
+        return None
+
+    def by_rows(self, questions: Iterable[Any]) -> Revision | None:
+        """Return "before" where the group's first answers are those from before the correction, else "other".
+
+        Rows go by the number at the end of their ids where all of them have one, as those of the hub have, else by their
+        order. Other answers may be the corrected ones or anybody's own. None where there are too few rows.
+        """
+        letters = [
+            (_NUMBER.search(question.id), question.gold)
+            for question in questions
+            if self.group in question.groups.values()
+        ]
+        if len(letters) < len(self.first):
+            return None
+        if all(number for number, _ in letters):
+            letters.sort(key=lambda pair: int(pair[0][1]) if pair[0] else 0)
+        return "before" if "".join(gold for _, gold in letters)[: len(self.first)] == self.first else "other"
