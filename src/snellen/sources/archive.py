@@ -59,6 +59,10 @@ class Tree(ABC):
     def blob(self, name: str) -> Blob:
         """Return a file, read on demand. Raises DataError if there is none."""
 
+    def find(self, name: str) -> Blob | None:
+        """Return a file, None where there is none. Raises DataError for one that was omitted or leads out of the root."""
+        return self.blob(name) if name in self.left_out or self.exists(name) else None
+
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
         """Open a file as a stream."""

@@ -12,7 +12,7 @@ import codecs
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -310,3 +310,27 @@ def bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataE
 
 def _bad_quotes(name: str, line: int, error: csv.Error) -> DataError:
     return DataError(f"{name}, line {line:,}: {error}", "A quote is missing or too many, or the file is cut off.")
+
+
+def encodable(
+    rows: Iterable[tuple[int, Row | DataError]], file: str, hint: str, *, quote: bool = True
+) -> Iterator[tuple[int, Row | DataError]]:
+    """Yield the rows, with an error in place of one whose texts hold half a character, which no file can hold.
+
+    JSON can write such a half, a lone surrogate.
+
+    Args:
+        rows: (line, row or error).
+        file: its name in messages.
+        hint: the errors' hint.
+        quote: quote the half in messages; False where texts are secret.
+    """
+    for line, row in rows:
+        try:
+            msgspec.json.encode(row) if not isinstance(row, DataError) else None
+        except UnicodeEncodeError as error:
+            half = f"{error.object[error.start]!a}" if quote else "a text"
+            fault = f"{file}, line {line:,}: {half} {'is' if quote else 'holds'} half a character (a lone surrogate)"
+            yield line, DataError(fault, hint)
+        else:
+            yield line, row

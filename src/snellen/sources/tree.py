@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
@@ -70,6 +71,9 @@ def _kept(path: Path, changed: int, size: int, process: int) -> Tree:
     return open_tree(path, leave_out=True)
 
 
+MAX_CHECKED = 1 << 16
+
+
 class FolderTree(Tree):
     """Files under a folder. Symbolic links are followed as long as they stay inside."""
 
@@ -82,6 +86,7 @@ class FolderTree(Tree):
             for folder in self.path.absolute().parents
             if folder.name == "snapshots" and (folder.parent / "blobs").is_dir()
         )
+        self._checked: set[str] = set()
 
     def names(self) -> list[str]:
         """Return the names of all files, sorted; linked folders are not entered, unreadable files are omitted."""
@@ -95,6 +100,23 @@ class FolderTree(Tree):
 
     def exists(self, name: str) -> bool:
         return within(self.path, name, self._allow).is_file()
+
+    def find(self, name: str) -> FileBlob | None:
+        """Return a file as `Tree.find`, at the cost of one look at the disk: that its folder is inside is checked once."""
+        folder = name.rpartition("/")[0]
+        if folder and folder not in self._checked:
+            within(self.path, folder, self._allow)
+            if len(self._checked) >= MAX_CHECKED:
+                self._checked.clear()
+            self._checked.add(folder)
+        path = f"{self.path}/{name}"
+        try:
+            mode = os.lstat(path).st_mode
+        except (OSError, ValueError):
+            return None
+        if stat.S_ISLNK(mode):
+            return self.blob(name) if self.exists(name) else None
+        return FileBlob(Path(path)) if stat.S_ISREG(mode) else None
 
     def blob(self, name: str) -> FileBlob:
         path = within(self.path, name, self._allow)

@@ -23,13 +23,13 @@ from msgspec import Struct
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, Unreadable
 from snellen.sources.encodings import pick
+from snellen.sources.locator import ends_of
 from snellen.sources.rows import CELL_CHARACTERS, bad_width
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
 MAX_REFERENCE = 64
 ROW_BYTES = 1 << 27
-PATH_PARTS = 8
 _BOM = b"\xef\xbb\xbf"
 _FIX_HINT = "A quote or separator is missing or too many, or the file is cut off; fetch it again."
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -155,15 +155,12 @@ def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: 
         find: looks for a path (given it and `at`); Unreadable if nothing is there.
         least: minimum number of equal path parts, including the file's own name.
     """
-    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-    if ".." in parts or len(parts) < least:
-        return find(name, at)
-    last = len(parts) - least
-    for first in range(max(0, min(len(parts) - PATH_PARTS, last)), last):
-        blob = find("/".join(parts[first:]), at)
+    ends = [] if ".." in name.replace("\\", "/").split("/") else list(ends_of(name, least))
+    for end in ends[:-1]:
+        blob = find(end, at)
         if not isinstance(blob, Unreadable):
             return blob
-    return find("/".join(parts[last:]), at)
+    return find(ends[-1] if ends else name, at)
 
 
 def list_elements(cell: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The question files of FG-BMK in --data: a folder, an archive, one file, or the hub.
+"""The question files of FG-BMK in --data: a folder, an archive, one file, or the hub; and the images that they name.
 
 The released tree may lie anywhere inside (`benchmark/human-oriented/...`, `human-oriented/...`, or the tree itself). Files
 are known by their released names. Files of other names, and those of attributes, are split by what their rows say.
@@ -6,8 +6,11 @@ are known by their released names. Files of other names, and those of attributes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct, structs
 
@@ -16,10 +19,13 @@ from snellen.benchmarks.fgbmk.catalogue import Member, members, released_name
 from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
 from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, FileSearch, LostFile, count_rows, search
 from snellen.errors import DataError, UsageError
-from snellen.sources import salvaged
+from snellen.sources.blobs import stream
 from snellen.sources.encodings import Row
+from snellen.sources.hub import fetch_hint, pointer_of
+from snellen.sources.image_sets import image_sets, set_pictures
+from snellen.sources.locator import Pictures, on_disk
+from snellen.sources.rows import encodable, salvaged
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.user_data import encodable, on_disk
 from snellen.types import Blob
 
 REPOSITORY = "SEU-VIPGroup/FG-BMK"
@@ -240,3 +246,72 @@ def rows(file: QuestionFile) -> Iterator[tuple[int, Row | DataError]]:
     for line, row, member in members_of_rows(every, file.attributes):
         if member == file.member or (member is None and file.with_unreadable):
             yield line, row
+
+
+class DatasetImage(Struct, frozen=True):
+    """An image of a question, looked for when its bytes are asked for: a file names up to 117,000, and few commands read one.
+
+    Attributes:
+        pictures: where it is looked for.
+        name: path relative to the data set's root, as the question gives it.
+        file, line: the question, for messages.
+    """
+
+    pictures: Pictures
+    name: str
+    file: str
+    line: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.pictures.place}!{self.name}"
+
+    @property
+    def quick(self) -> bool:
+        return bool(getattr(self.located(), "quick", False))
+
+    def read(self) -> bytes:
+        """Raises DataError with file and line where the image is not there, or cannot be read."""
+        data = self.located().read()
+        if pointer_of(data) is not None:
+            raise DataError(
+                f"{self.file}, line {self.line:,}: image {self.name!r} is a pointer of Git LFS, not the image",
+                fetch_hint(None),
+            )
+        return data
+
+    def open(self) -> IO[bytes]:
+        """Return the image as a stream. Raises DataError as `read`."""
+        return stream(self.located())
+
+    def located(self) -> Blob:
+        return self.pictures.find(self.name, f"{self.file}, line {self.line:,}")
+
+
+def dataset_images(dataset: str, data: Data) -> Pictures:
+    """Return the images of a data set: under --images, else beside the questions in a --data folder or archive.
+
+    Raises:
+        DataError: --images is no path, or cannot be fetched.
+    """
+    place = data.images or (None if data.path is None or data.path.suffix in QUESTIONS else data.path)
+    if data.images is None and str(place).startswith("hf:"):
+        place = None  # the questions' repository has no images
+    return _dataset_images(dataset, "" if place is None else str(place), os.getpid())
+
+
+@lru_cache(maxsize=64)
+def _dataset_images(dataset: str, place: str, process: int) -> Pictures:
+    # Whether it is there is seen when an image is read: answers are scored after the images have gone.
+    known = image_sets().get(dataset)
+    hint = "--images is the folder, zip or tar of the images, or a folder that holds several sets of them."
+    if known is not None:
+        hint = (
+            f"--images is the folder, zip or tar of {known.title}, or a folder that holds it, unpacked or as an archive; "
+            "images are not part of the question files."
+        )
+    if not place:
+        return Pictures(
+            "no images", (), lambda image: f"image {image!r} was asked for, and no --images were given", hint
+        )
+    return set_pictures(on_disk(place), [dataset] if known is not None else [], given=place, hint=hint)

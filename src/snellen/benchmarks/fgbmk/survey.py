@@ -17,11 +17,11 @@ from snellen.sources import FileBlob, Tree, kept_tree, salvaged
 from snellen.sources.blobs import stream
 from snellen.sources.hub import LfsPointer, fetch_hint, pointer_in
 from snellen.sources.image_sets import image_set_of
+from snellen.sources.locator import ARCHIVES
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import NOT_IN_PLACE, TARS
+from snellen.sources.tree import NOT_IN_PLACE
 from snellen.types import Blob
 
-ARCHIVES = (".zip", *TARS)
 QUESTIONS = (".jsonl", ".ndjson")
 IMAGES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
 DEPTH = 8
