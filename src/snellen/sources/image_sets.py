@@ -21,9 +21,8 @@ from threading import RLock
 import msgspec
 from msgspec import Struct
 
-from snellen.sources.archive import Tree
 from snellen.sources.locator import ARCHIVES, Archives, Pictures
-from snellen.sources.tree import NOT_IN_PLACE, FolderTree, kept_tree
+from snellen.sources.tree import NOT_IN_PLACE, FolderTree, Tree, kept_tree
 
 ENDINGS = (*ARCHIVES, *NOT_IN_PLACE)
 DEPTH = 5

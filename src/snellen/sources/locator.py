@@ -20,14 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TypeAlias
+from typing import IO, TypeAlias
+
+from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources.archive import ArchiveTree, Tree
-from snellen.sources.blobs import FileBlob, Unreadable
-from snellen.sources.hub import fetch_hint, locate, pointer_in
+from snellen.sources.blobs import FileBlob, Unreadable, stream
+from snellen.sources.hub import fetch_hint, locate, pointer_in, pointer_of
 from snellen.sources.safe_paths import member_name, regular_file
-from snellen.sources.tree import NOT_IN_PLACE, TARS, FolderTree, kept_tree
+from snellen.sources.tree import NOT_IN_PLACE, TARS, ArchiveTree, FolderTree, Tree, kept_tree
 from snellen.types import Blob
 
 ARCHIVES = (".zip", *TARS)
@@ -212,6 +213,43 @@ class Pictures:
             return Unreadable(key, f"{at}: {path[:200]!r} cannot be read: {error.strerror or error}", self._hint)
         except DataError as error:
             return Unreadable(key, error.message if at in error.message else f"{at}: {error.message}", error.hint)
+
+
+class LazyPicture(Struct, frozen=True):
+    """A picture that is looked for when its bytes are asked for: a set names 100,000, and few commands read one.
+
+    Attributes:
+        pictures: where it is looked for.
+        name: its path, as the row gives it.
+        at: the row, for messages.
+    """
+
+    pictures: Pictures
+    name: str
+    at: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.pictures.place}!{self.name}"
+
+    @property
+    def quick(self) -> bool:
+        return bool(getattr(self.located(), "quick", False))
+
+    def read(self) -> bytes:
+        """Raises DataError with the row where the picture is not there, or cannot be read."""
+        data = self.located().read()
+        if pointer_of(data) is not None:
+            fault = f"{self.at}: image {self.name!r} is a pointer of Git LFS, not the image"
+            raise DataError(fault, fetch_hint(None))
+        return data
+
+    def open(self) -> IO[bytes]:
+        """Return the picture as a stream. Raises DataError as `read`."""
+        return stream(self.located())
+
+    def located(self) -> Blob:
+        return self.pictures.find(self.name, self.at)
 
 
 def _is_empty(blob: Blob) -> bool:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
 
 from msgspec import Struct, structs
 
@@ -19,9 +18,7 @@ from snellen.benchmarks.fgbmk.catalogue import Member, members, released_name
 from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
 from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, FileSearch, LostFile, count_rows, search
 from snellen.errors import DataError, UsageError
-from snellen.sources.blobs import stream
 from snellen.sources.encodings import Row
-from snellen.sources.hub import fetch_hint, pointer_of
 from snellen.sources.image_sets import image_sets, set_pictures
 from snellen.sources.locator import Pictures, on_disk
 from snellen.sources.rows import encodable, salvaged
@@ -246,46 +243,6 @@ def rows(file: QuestionFile) -> Iterator[tuple[int, Row | DataError]]:
     for line, row, member in members_of_rows(every, file.attributes):
         if member == file.member or (member is None and file.with_unreadable):
             yield line, row
-
-
-class DatasetImage(Struct, frozen=True):
-    """An image of a question, looked for when its bytes are asked for: a file names up to 117,000, and few commands read one.
-
-    Attributes:
-        pictures: where it is looked for.
-        name: path relative to the data set's root, as the question gives it.
-        file, line: the question, for messages.
-    """
-
-    pictures: Pictures
-    name: str
-    file: str
-    line: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.pictures.place}!{self.name}"
-
-    @property
-    def quick(self) -> bool:
-        return bool(getattr(self.located(), "quick", False))
-
-    def read(self) -> bytes:
-        """Raises DataError with file and line where the image is not there, or cannot be read."""
-        data = self.located().read()
-        if pointer_of(data) is not None:
-            raise DataError(
-                f"{self.file}, line {self.line:,}: image {self.name!r} is a pointer of Git LFS, not the image",
-                fetch_hint(None),
-            )
-        return data
-
-    def open(self) -> IO[bytes]:
-        """Return the image as a stream. Raises DataError as `read`."""
-        return stream(self.located())
-
-    def located(self) -> Blob:
-        return self.pictures.find(self.name, f"{self.file}, line {self.line:,}")
 
 
 def dataset_images(dataset: str, data: Data) -> Pictures:

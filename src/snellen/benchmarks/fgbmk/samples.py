@@ -16,12 +16,12 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk import locate, question_text, row_kinds, taxonomy
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
 from snellen.benchmarks.fgbmk.catalogue import Kind as QuestionKind
-from snellen.benchmarks.fgbmk.locate import DatasetImage, QuestionFile
+from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.errors import DataError
 from snellen.scoring.class_names import Names, aliases
 from snellen.sources import Unreadable
 from snellen.sources.encodings import Row
-from snellen.sources.locator import Pictures
+from snellen.sources.locator import LazyPicture, Pictures
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
 FIX_HINT = "Fix the row, or fetch the file again."
@@ -262,7 +262,7 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
     meta["row"] = (row.get("question_id"), image, row.get("category"))
     blob: Blob = Unreadable(at, f"{at}: no images were given")
     if context.pictures is not None:
-        blob = DatasetImage(context.pictures, image, context.file, line)
+        blob = LazyPicture(context.pictures, image, at)
     return Sample(
         id=context.prefix + ids.take(row.get("question_id"), line),
         prompt=Prompt((Image(blob), Text(text))),

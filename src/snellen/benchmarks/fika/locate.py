@@ -20,13 +20,12 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika import columns
 from snellen.benchmarks.fika.columns import FieldMap
 from snellen.errors import DataError, UsageError
-from snellen.sources.archive import Tree
 from snellen.sources.blobs import Base64Blob, BytesBlob, Unreadable, stream
 from snellen.sources.digests import digest
 from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, MemberEnds, Pictures, ending_in, on_disk, opened, under
 from snellen.sources.rows import JSON_BYTES, encodable, salvaged
-from snellen.sources.tree import FolderTree, kept_tree
+from snellen.sources.tree import FolderTree, Tree, kept_tree
 from snellen.types import Blob
 
 REPOSITORY = "oking0197/FIKA-Bench"

@@ -19,10 +19,9 @@ from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES
 from snellen.benchmarks.table.official import official_table
 from snellen.errors import DataError, UsageError
-from snellen.sources.archive import Tree
 from snellen.sources.hub import HUB
 from snellen.sources.locator import files_below, on_disk, opened
-from snellen.sources.tree import FolderTree
+from snellen.sources.tree import FolderTree, Tree
 from snellen.sources.web_files import is_address
 
 DEPTH = 4

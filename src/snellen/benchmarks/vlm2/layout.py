@@ -15,9 +15,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources.archive import Tree
 from snellen.sources.locator import Pictures, ending_in, under
-from snellen.sources.tree import FolderTree, kept_tree
+from snellen.sources.tree import FolderTree, Tree, kept_tree
 
 Family: TypeAlias = Literal["pair", "count", "group", "video"]
 

@@ -14,7 +14,6 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import layout, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.layout import Subtask
 from snellen.errors import DataError, UsageError
-from snellen.sources.archive import Tree
 from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.digests import content_digest
 from snellen.sources.digests import digest as digest_of
@@ -22,7 +21,7 @@ from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, Pictures, on_disk, opened
 from snellen.sources.rows import encodable, salvaged
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import FolderTree, kept_tree
+from snellen.sources.tree import FolderTree, Tree, kept_tree
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitImage
 from snellen.types import Blob
 

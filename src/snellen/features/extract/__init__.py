@@ -15,9 +15,10 @@ from snellen.features.extract.loop import EncodedRows, encode_rows
 from snellen.features.store.format import PATCH_TOKENS, StoreMeta, TokenOutput, describe_space
 from snellen.features.store.splits import read_splits
 from snellen.features.store.writer import StoreRows, StoreWriter
-from snellen.sources import FileBlob, TarBlob, ZipBlob, digest, open_tree
+from snellen.sources import FileBlob, digest, open_tree
 from snellen.sources.image_sets import set_pictures
 from snellen.sources.locator import Pictures
+from snellen.sources.tree import MemberBlob
 from snellen.types import Blob
 
 if TYPE_CHECKING:
@@ -148,13 +149,13 @@ def _marks(pictures: Pictures, ids: Sequence[str], root: Path, allow_missing: bo
             marks.append("")
             continue
         blob = located[0]
-        if isinstance(blob, FileBlob):
-            marks.append(str(blob.path.stat().st_size))
-        elif isinstance(blob, ZipBlob):
-            marks.append(f"{blob.tree.size(blob.name)} {blob.tree.checksum(blob.name):08x}")
+        if not isinstance(blob, MemberBlob):
+            marks.append(str(cast(FileBlob, blob).path.stat().st_size))
+        elif (checksum := blob.tree.checksum(blob.name)) is not None:
+            marks.append(f"{blob.tree.size(blob.name)} {checksum:08x}")
         else:
             marks.append("there")
-            tars.setdefault(cast(TarBlob, blob).tree.path)
+            tars.setdefault(blob.tree.path)
     for path in tars:  # members of a tar have no checksums
         marks[0] += f" {digest(path)}"
     if absent and (not allow_missing or len(absent) == len(ids)):
