@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 import msgspec
 
 from snellen.errors import DataError, UsageError
-from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.blobs import BytesBlob, FileBlob, stream
 from snellen.sources.encodings import Row, RowsAndErrors, pick, text_stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
@@ -186,24 +186,37 @@ def json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataErr
     return row if isinstance(row, dict) else _no_object(row, f"{name}, line {number:,}")
 
 
-def _json_list(blob: Blob, name: str) -> RowsAndErrors:
-    with stream(blob) as source:
-        data = source.read(JSON_BYTES + 1)
+def json_document(source: IO[bytes], name: str) -> Any:
+    """Return what a file of JSON holds; of JSON lines, however the file is called, a list of its rows.
+
+    Raises:
+        DataError: it is too large, or no JSON; with file and line.
+    """
+    data = source.read(JSON_BYTES + 1)
     if len(data) > JSON_BYTES:
         raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        value = parsed_json(data)
+        return parsed_json(data)
     except (ValueError, RecursionError) as error:
+        first, mark, _ = data.lstrip().partition(b"\n")
+        if mark and first.startswith(b"{") and isinstance(json_line(first, name, 1, data), dict):
+            return [row for _, row in _json_lines(BytesBlob(name, data), name)]
         at = _POSITION.search(str(error))
         line = data.count(b"\n", 0, int(at[1])) + 1 if at else getattr(error, "lineno", 1)
         raise _bad_json(f"{name}, line {line:,}", error) from error
+
+
+def _json_list(blob: Blob, name: str) -> RowsAndErrors:
+    with stream(blob) as source:
+        value = json_document(source, name)
     if not isinstance(value, list):
         raise DataError(
             f"{name}: {_kind(value)} was found; a list of objects was expected", "Pass the file that holds the rows."
         )
     for number, row in enumerate(value, 1):
-        yield number, row if isinstance(row, dict) else _no_object(row, f"{name}, row {number:,}")
+        sound = isinstance(row, (dict, DataError))
+        yield number, row if sound else _no_object(row, f"{name}, row {number:,}")
 
 
 def parsed_json(data: bytes) -> Any:

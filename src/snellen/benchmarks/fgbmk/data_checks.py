@@ -14,9 +14,8 @@ from msgspec import structs
 from snellen.benchmarks.base import Data, DataFile
 from snellen.benchmarks.fgbmk import locate
 from snellen.benchmarks.fgbmk.catalogue import Member
-from snellen.benchmarks.fgbmk.locate import Layout, QuestionFile
+from snellen.benchmarks.fgbmk.locate import QUESTIONS, Layout, LostFile, QuestionFile
 from snellen.benchmarks.fgbmk.samples import fault, impossible, odd
-from snellen.benchmarks.fgbmk.survey import QUESTIONS, LostFile
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, digest
 from snellen.sources.blobs import stream

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.base import Data
@@ -24,7 +23,7 @@ from snellen.sources.blobs import Base64Blob, BytesBlob, Unreadable, stream
 from snellen.sources.digests import digest
 from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, MemberEnds, Pictures, ending_in, on_disk, opened, under
-from snellen.sources.rows import JSON_BYTES, encodable, salvaged
+from snellen.sources.rows import encodable, json_document, salvaged
 from snellen.sources.tree import FolderTree, Tree, kept_tree
 from snellen.types import Blob
 
@@ -76,7 +75,9 @@ class ManifestQuestions:
         Raises:
             DataError: nothing of it can be read.
         """
-        rows = _rows(self.tree.read(self.manifest), self.file, self.manifest, fields)
+        blob = BytesBlob(self.file, self.tree.read(self.manifest))
+        lines = self.file.lower().endswith((".jsonl", ".ndjson"))
+        rows = salvaged(blob) if lines else _listed(json_document(blob.open(), self.file), self.file, fields)
         return encodable(rows, self.file, FIX_HINT, quote=False)
 
 
@@ -154,25 +155,8 @@ def _agree(archive: Path, side: Path) -> None:
         )
 
 
-def _rows(content: bytes, file: str, name: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
-    """Yield a list, an object that holds the list, or lines: by what is in it, for a name may be wrong."""
-    if len(content) > JSON_BYTES:
-        raise DataError(f"{file}: larger than {JSON_BYTES:,} bytes", HINT)
-    lines = name.lower().endswith((".jsonl", ".ndjson"))
-    value: Any = None
-    if not lines:
-        try:
-            value = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.DecodeError, RecursionError) as error:
-            if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") or b"\n" not in content.strip():
-                raise DataError(f"{file}: {error}", FIX_HINT) from error
-    if value is None:
-        yield from salvaged(BytesBlob(file if lines else f"{file} (lines).jsonl", content))
-    else:
-        yield from _listed(value, file, fields)
-
-
 def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
+    """Yield the rows of a list, or of an object that holds the list."""
     if isinstance(rows, dict):
         rows = next((rows[member] for member in fields.rows if member in rows), [rows])
     if not isinstance(rows, list):
@@ -180,7 +164,7 @@ def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row |
         raise DataError(f"{file}: a list of rows was expected, or an object with one as {expected}", FIX_HINT)
     for number, row in enumerate(rows, 1):
         fault = DataError(f"{file}, row {number:,}: a {type(row).__name__} was found; an object was expected", FIX_HINT)
-        yield number, row if isinstance(row, dict) else fault
+        yield number, row if isinstance(row, (dict, DataError)) else fault
 
 
 class NeutralImage(Struct, frozen=True):
