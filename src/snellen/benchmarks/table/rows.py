@@ -27,11 +27,10 @@ from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.encodings import pick, text_stream
 from snellen.sources.number_formats import plain_value
-from snellen.sources.rows import json_document, until_lost
+from snellen.sources.rows import Place, json_document, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree
-from snellen.sources.vlmevalkit_tsv import Place
 from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
