@@ -8,6 +8,7 @@ import pytest
 
 from snellen.errors import DataError
 from snellen.sources import BytesBlob, Unreadable, vlmevalkit_tsv
+from snellen.sources.locator import PATH_PARTS
 from snellen.types import Blob
 
 
@@ -85,4 +86,4 @@ def test_a_path_of_another_machine_is_found_by_its_longest_end(name: str, least:
 
     blob = vlmevalkit_tsv.by_end_of_path(name, "here", find, least)
     assert (blob.key if not isinstance(blob, Unreadable) else None) == found
-    assert len(looked) <= vlmevalkit_tsv.PATH_PARTS
+    assert len(looked) <= PATH_PARTS

@@ -14,8 +14,8 @@ import msgspec
 from snellen.errors import DataError, UnsafeArchiveError
 from snellen.formats.base import Answer, AnswerFile, Problems, missing, with_status
 from snellen.formats.columns import id_of
-from snellen.sources.archive import ArchiveLimits, check_unpacked
 from snellen.sources.safe_paths import regular_file
+from snellen.sources.tree import ArchiveLimits, check_unpacked
 from snellen.text import json_with_constants
 
 ZSTANDARD = 93

@@ -1,14 +1,11 @@
 """Sources of rows and images: files, folders, archives, tables, the hub. All of them are untrusted."""
 
-from snellen.sources.archive import ArchiveLimits, Tree
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
 from snellen.sources.digests import cache_folder, digest
 from snellen.sources.hub import Snapshot, download, download_file, locate
 from snellen.sources.rows import numbered, rows, salvaged
 from snellen.sources.safe_paths import member_name, within
-from snellen.sources.tar_archive import TarBlob, TarTree
-from snellen.sources.tree import FolderTree, kept_tree, open_tree
-from snellen.sources.zip_archive import ZipBlob, ZipTree
+from snellen.sources.tree import ArchiveLimits, FolderTree, Tree, kept_tree, open_tree
 
 __all__ = [
     "ArchiveLimits",
@@ -18,13 +15,9 @@ __all__ = [
     "FileBlob",
     "FolderTree",
     "Snapshot",
-    "TarBlob",
-    "TarTree",
     "Tree",
     "Unreadable",
     "UrlBlob",
-    "ZipBlob",
-    "ZipTree",
     "cache_folder",
     "digest",
     "download",

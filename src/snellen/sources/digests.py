@@ -24,7 +24,7 @@ from snellen.atomic_write import replacing
 from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob, Unreadable, stream
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.zip_archive import ZipBlob
+from snellen.sources.tree import MemberBlob
 from snellen.types import Blob
 
 SETTLED_NS = 2_000_000_000
@@ -144,8 +144,8 @@ def content_digest(questions: str, images: Iterable[tuple[str, Blob]], note: str
 
 def _checksum(blob: Blob, known: dict[str, KnownChecksum]) -> tuple[int, int]:
     """Return (size, CRC-32) of an image."""
-    if isinstance(blob, ZipBlob):
-        return blob.tree.size(blob.name), blob.tree.checksum(blob.name)
+    if isinstance(blob, MemberBlob) and (declared := blob.tree.checksum(blob.name)) is not None:
+        return blob.tree.size(blob.name), declared
     if not isinstance(blob, FileBlob):
         return _crc32(blob)
     status = blob.path.stat()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from snellen.errors import DataError
-from snellen.sources.archive import ArchiveLimits, check_unpacked
+from snellen.sources.tree import ArchiveLimits, check_unpacked
 
 LIMITS = ArchiveLimits()
 

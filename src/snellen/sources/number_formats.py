@@ -196,3 +196,20 @@ def _shown_duration(length: timedelta, number_format: str) -> str:
         return f"{sign}{minutes}:{seconds:02}"
     hours, minutes = divmod(minutes, 60)
     return f"{sign}{hours}:{minutes:02}" + (f":{seconds:02}" if seconds else "")
+
+
+class CellFault(float):
+    """A cell without a value: an error value, or a formula that was never calculated. It is not a number (NaN).
+
+    Attributes:
+        text: what the file has in its place.
+        reason: where the cell is and what it holds, in words.
+    """
+
+    text: str
+    reason: str
+
+    def __new__(cls, text: str, reason: str) -> CellFault:
+        fault = super().__new__(cls, "nan")
+        fault.text, fault.reason = text, reason
+        return fault

@@ -12,15 +12,15 @@ import codecs
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
-from io import TextIOWrapper
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.blobs import BytesBlob, FileBlob, stream
 from snellen.sources.encodings import Row, RowsAndErrors, pick, text_stream
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
@@ -31,6 +31,8 @@ LINE_BYTES = 1 << 30
 # The csv module holds a cell at four bytes a character while it reads it; an image of 100 MB is 134 million of them.
 CELL_CHARACTERS = 1 << 28
 JSON_BYTES = 1 << 31
+ROW_BYTES = 1 << 27
+FIX_HINT = "A quote or separator is missing or too many, or the file is cut off; fetch it again."
 _POSITION = re.compile(r"\(byte (\d+)\)")
 _NOT_NUMBERS = re.compile(rb"\b(?:NaN|Infinity)\b")
 
@@ -186,24 +188,37 @@ def json_line(text: bytes, name: str, number: int, line: bytes) -> Row | DataErr
     return row if isinstance(row, dict) else _no_object(row, f"{name}, line {number:,}")
 
 
-def _json_list(blob: Blob, name: str) -> RowsAndErrors:
-    with stream(blob) as source:
-        data = source.read(JSON_BYTES + 1)
+def json_document(source: IO[bytes], name: str) -> Any:
+    """Return what a file of JSON holds; of JSON lines, however the file is called, a list of its rows.
+
+    Raises:
+        DataError: it is too large, or no JSON; with file and line.
+    """
+    data = source.read(JSON_BYTES + 1)
     if len(data) > JSON_BYTES:
         raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        value = parsed_json(data)
+        return parsed_json(data)
     except (ValueError, RecursionError) as error:
+        first, mark, _ = data.lstrip().partition(b"\n")
+        if mark and first.startswith(b"{") and isinstance(json_line(first, name, 1, data), dict):
+            return [row for _, row in _json_lines(BytesBlob(name, data), name)]
         at = _POSITION.search(str(error))
         line = data.count(b"\n", 0, int(at[1])) + 1 if at else getattr(error, "lineno", 1)
         raise _bad_json(f"{name}, line {line:,}", error) from error
+
+
+def _json_list(blob: Blob, name: str) -> RowsAndErrors:
+    with stream(blob) as source:
+        value = json_document(source, name)
     if not isinstance(value, list):
         raise DataError(
             f"{name}: {_kind(value)} was found; a list of objects was expected", "Pass the file that holds the rows."
         )
     for number, row in enumerate(value, 1):
-        yield number, row if isinstance(row, dict) else _no_object(row, f"{name}, row {number:,}")
+        sound = isinstance(row, (dict, DataError))
+        yield number, row if sound else _no_object(row, f"{name}, row {number:,}")
 
 
 def parsed_json(data: bytes) -> Any:
@@ -235,58 +250,65 @@ def _kind(value: Any) -> str:
 
 
 def _separated(blob: Blob, name: str, mark: str, columns: Sequence[str] | None) -> RowsAndErrors:
-    # Cells hold base64 images of 100 MB; the csv module's own limit, one for the whole process, is 128 kB.
-    csv.field_size_limit(CELL_CHARACTERS)
-    # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.
-    with TextIOWrapper(
-        cast(Any, text_stream(blob)[0]), encoding="utf-8-sig", errors="surrogateescape", newline=""
-    ) as text:
-        lines = _Lines(text)
-        reader = csv.reader(lines, delimiter=mark, strict=True)
-        try:
-            header = next(reader, None)
-        except csv.Error as error:
-            raise _bad_quotes(name, 1, error) from error
+    with text_stream(blob)[0] as file:
+        lines = records(file, name, mark)
+        _, header = next(lines, (None, None))
         if header is None:
             raise DataError(f"{name}: the file is empty; a line of column names was expected", "Fetch it again.")
-        if fault := _not_text(header, name, 1):
-            raise fault
+        if isinstance(header, DataError):
+            raise header
         picked = pick(header, columns, name)
-        width = len(header)
-        line = reader.line_num + 1
-        while True:
-            try:
-                for cells in reader:
-                    if len(cells) == width:
-                        fault = _not_text(cells, name, line)
-                        yield line, fault or {column: cells[at] for column, at in picked}
-                    elif cells:
-                        yield line, bad_width(name, line, reader.line_num, len(cells), width)
-                    line = reader.line_num + 1
-                return
-            except csv.Error as error:
-                yield line, _bad_quotes(name, line, error)
-                # A line whose quotes come in pairs ends where it ends. Otherwise nobody knows what is inside of quotes
-                # from here on, and rows that are not there might be read.
-                if reader.line_num > line or lines.last.count('"') % 2:
-                    return
-                line = reader.line_num + 1
+        for place, cells in lines:
+            if isinstance(cells, DataError):
+                yield place.line, cells
+            elif len(cells) == len(header):
+                yield place.line, {column: cells[at] for column, at in picked}
+            else:
+                last = place.line + sum(cell.count("\n") for cell in cells)
+                yield place.line, bad_width(name, place.line, last, len(cells), len(header))
 
 
-class _Lines:
-    """Lines of a text for the csv reader; `last` is the most recent one."""
+class Place(Struct, frozen=True):
+    """The place of a row in the file: byte offset, bytes, and its first line, from 1."""
 
-    def __init__(self, text: Iterator[str]) -> None:
-        self._text = text
-        self.last = ""
+    offset: int
+    length: int
+    line: int
 
-    def __iter__(self) -> Iterator[str]:
-        return self
 
-    def __next__(self) -> str:
-        self.last = ""  # or two of 100 MB are held
-        self.last = next(self._text)
-        return self.last
+def records(file: IO[bytes], name: str, separator: str) -> Iterator[tuple[Place, list[str] | DataError]]:
+    """Yield the place of each row of a CSV or TSV, and its cells or the reason why it has none. Empty lines are skipped.
+
+    A row may span several lines inside of quotes. If a quote is never closed, the rest of the file is one error, which
+    is the last item.
+    """
+    # A byte that is not UTF-8 comes out as a lone surrogate, so that the row it stands in can be named and passed over.
+    lines = OffsetLines(file, "surrogateescape")
+    waiting: list[str] = []
+    quoted = quoted_rows(waiting, lines, separator)  # one for all rows: to make one costs more than a row
+    cells: list[str] | DataError
+    lost = False
+    while not lost:
+        lines.start, first = lines.end, lines.number + 1
+        try:
+            line = next(lines)
+            if '"' not in line or line.rstrip("\r\n").endswith('"'):
+                parsed = next(row_cells(line, lines, separator), [])
+            else:
+                waiting.append(line)
+                parsed = next(quoted)
+            if not line.strip("\r\n"):
+                continue
+            cells = _not_text(parsed, name, first) or parsed
+        except StopIteration:
+            return
+        except csv.Error as error:
+            extent = "" if lines.number == first else f", in lines {first:,} to {lines.number:,}"
+            cells = DataError(f"{name}, line {first:,}: {error}{extent}", FIX_HINT)
+            # A line whose quotes come in pairs ends where it ends. Otherwise nobody knows what is inside of quotes from
+            # here on, and rows that are not there might be read.
+            lost = lines.number > first or lines.last.count(b'"') % 2 == 1 or not lines.last.endswith(b"\n")
+        yield Place(lines.start, lines.end - lines.start, first), cells
 
 
 def _not_text(cells: Sequence[str], name: str, line: int) -> DataError | None:
@@ -300,6 +322,54 @@ def _not_text(cells: Sequence[str], name: str, line: int) -> DataError | None:
     return None
 
 
+def row_cells(line: str, following: Iterator[str], separator: str) -> Iterator[list[str]]:
+    """Parse the row that begins with a line; further lines are consumed if it spans them."""
+    if '"' not in line:
+        return iter([line.rstrip("\r\n").split(separator)])
+    head, _, quoted = line.rstrip("\r\n").partition('"')
+    if head.endswith(separator) and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
+        # Only the last cell is quoted, and ends here: a list of images as JSON, which csv would take by letters.
+        return iter([[*head[:-1].split(separator), quoted[:-1].replace('""', '"')]])
+    return quoted_rows([line], following, separator)
+
+
+def quoted_rows(waiting: list[str], following: Iterator[str], separator: str) -> Iterator[list[str]]:
+    """Parse rows whose first lines wait in a list; further lines are consumed if a row spans them."""
+    csv.field_size_limit(CELL_CHARACTERS)
+    lines = iter(lambda: waiting.pop() if waiting else next(following), None)
+    return csv.reader(lines, delimiter=separator, strict=True)
+
+
+class OffsetLines:
+    """Lines of a file as text, with the row's start (set by the reader) and the end of the last line."""
+
+    def __init__(self, file: IO[bytes], errors: str = "strict") -> None:
+        self._file, self._errors = file, errors
+        self.start = self.end = self.number = 0
+        self.last = b""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.last = b""  # or two of 100 MB are held
+        self.last = self._file.readline(ROW_BYTES)
+        if not self.last:
+            raise StopIteration
+        self.number += 1
+        self.end = self.require_short(self.end + len(self.last))
+        if self.number == 1 and self.last.startswith(codecs.BOM_UTF8):
+            self.start = len(codecs.BOM_UTF8)
+            return self.last.removeprefix(codecs.BOM_UTF8).decode(errors=self._errors)
+        return self.last.decode(errors=self._errors)
+
+    def require_short(self, end: int) -> int:
+        """Return the end of a row. Raises csv.Error if the row is too long."""
+        if end - self.start > ROW_BYTES:
+            raise csv.Error(f"a row of more than {ROW_BYTES:,} bytes")
+        return end
+
+
 def bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataError:
     where = f"line {line:,}" if line == last else f"lines {line:,} to {last:,}, read as one row"
     return DataError(
@@ -308,5 +378,25 @@ def bad_width(name: str, line: int, last: int, fields: int, width: int) -> DataE
     )
 
 
-def _bad_quotes(name: str, line: int, error: csv.Error) -> DataError:
-    return DataError(f"{name}, line {line:,}: {error}", "A quote is missing or too many, or the file is cut off.")
+def encodable(
+    rows: Iterable[tuple[int, Row | DataError]], file: str, hint: str, *, quote: bool = True
+) -> Iterator[tuple[int, Row | DataError]]:
+    """Yield the rows, with an error in place of one whose texts hold half a character, which no file can hold.
+
+    JSON can write such a half, a lone surrogate.
+
+    Args:
+        rows: (line, row or error).
+        file: its name in messages.
+        hint: the errors' hint.
+        quote: quote the half in messages; False where texts are secret.
+    """
+    for line, row in rows:
+        try:
+            msgspec.json.encode(row) if not isinstance(row, DataError) else None
+        except UnicodeEncodeError as error:
+            half = f"{error.object[error.start]!a}" if quote else "a text"
+            fault = f"{file}, line {line:,}: {half} {'is' if quote else 'holds'} half a character (a lone surrogate)"
+            yield line, DataError(fault, hint)
+        else:
+            yield line, row

@@ -18,11 +18,10 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from snellen.errors import DataError
-from snellen.sources.archive import (
+from snellen.sources.tree import (
     QUICK_STORED,
     ArchiveLimits,
     ArchiveTree,
-    MemberBlob,
     check_unpacked,
     damaged,
     too_much,
@@ -111,13 +110,6 @@ def _kind(info: TarInfo) -> str:
     if info.issym() or info.islnk():
         return "link"
     return "file" if info.isreg() and not info.issparse() else "special file"
-
-
-class TarBlob(MemberBlob[TarTree], frozen=True):
-    """One member of a tar file."""
-
-
-TarTree.blob_class = TarBlob
 
 
 class _Member(RawIOBase):

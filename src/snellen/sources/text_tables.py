@@ -22,8 +22,8 @@ from msgspec import Struct
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, FileBlob
 from snellen.sources.encodings import not_utf8, text_stream
-from snellen.sources.rows import LINE_BYTES, bad_width, json_line
-from snellen.sources.vlmevalkit_tsv import ROW_BYTES, OffsetLines, Place, list_elements, quoted_rows, row_cells
+from snellen.sources.rows import LINE_BYTES, ROW_BYTES, OffsetLines, Place, bad_width, json_line, quoted_rows, row_cells
+from snellen.sources.vlmevalkit_tsv import list_elements
 from snellen.types import Blob
 
 SEPARATORS = (",", ";", "\t", "|")

@@ -10,12 +10,11 @@ Source: VLMEvalKit's base class of image data sets, as its tables and code have 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -23,29 +22,18 @@ from msgspec import Struct
 from snellen.errors import DataError
 from snellen.sources.blobs import Base64Blob, Unreadable
 from snellen.sources.encodings import pick
-from snellen.sources.rows import CELL_CHARACTERS, bad_width
+from snellen.sources.locator import ends_of
+from snellen.sources.rows import Place, bad_width, records, row_cells
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Blob
 
 MAX_REFERENCE = 64
-ROW_BYTES = 1 << 27
-PATH_PARTS = 8
-_BOM = b"\xef\xbb\xbf"
-_FIX_HINT = "A quote or separator is missing or too many, or the file is cut off; fetch it again."
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # Possessive: a text of megabytes is gone through once, and nothing is kept for going back.
 _QUOTED = r"""'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+\""""
 _LIST = re.compile(rf"\s*\[\s*(?:(?:{_QUOTED})\s*(?:,\s*(?:{_QUOTED})\s*)*)?,?\s*\]\s*", re.DOTALL)
 _ELEMENT = re.compile(_QUOTED, re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-
-
-class Place(Struct, frozen=True):
-    """The place of a row in the file: byte offset, bytes, and its first line, from 1."""
-
-    offset: int
-    length: int
-    line: int
 
 
 class VLMEvalKitRow(Struct, frozen=True):
@@ -108,7 +96,9 @@ def open_table(path: Path, needed: Sequence[str], any_of: Sequence[str] = ("imag
 
 def _of_file(path: Path) -> Iterator[tuple[Place, list[str] | DataError]]:
     with path.open("rb", buffering=1 << 20) as file:
-        yield from _records(file, path)
+        for place, cells in records(file, str(path), "\t"):
+            if isinstance(cells, DataError) or any(cell.strip() for cell in cells):
+                yield place, cells
 
 
 def _row(place: Place, cells: list[str] | DataError, header: list[str], path: Path) -> VLMEvalKitRow:
@@ -155,15 +145,12 @@ def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: 
         find: looks for a path (given it and `at`); Unreadable if nothing is there.
         least: minimum number of equal path parts, including the file's own name.
     """
-    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-    if ".." in parts or len(parts) < least:
-        return find(name, at)
-    last = len(parts) - least
-    for first in range(max(0, min(len(parts) - PATH_PARTS, last)), last):
-        blob = find("/".join(parts[first:]), at)
+    ends = [] if ".." in name.replace("\\", "/").split("/") else list(ends_of(name, least))
+    for end in ends[:-1]:
+        blob = find(end, at)
         if not isinstance(blob, Unreadable):
             return blob
-    return find("/".join(parts[last:]), at)
+    return find(ends[-1] if ends else name, at)
 
 
 def list_elements(cell: str) -> list[str]:
@@ -217,83 +204,8 @@ def _texts(path: Path, place: Place, column: int) -> tuple[str, ...]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     texts = (part for part in _LINE.findall(data.decode("utf-8", "replace")))
-    cells = next(row_cells(next(texts), texts), [])
+    cells = next(row_cells(next(texts), texts, "\t"), [])
     return tuple(list_elements(cells[column])) if column < len(cells) else ()
-
-
-def _records(file: IO[bytes], path: Path) -> Iterator[tuple[Place, list[str] | DataError]]:
-    """Yield the place of each row, and its cells or the reason why it has none. Blank lines are skipped.
-
-    A row may span several lines inside of quotes. If a quote is never closed, the rest of the file is one error, which
-    is the last item.
-    """
-    lines = OffsetLines(file)
-    lost = False
-    while not lost:
-        lines.start, first = lines.end, lines.number + 1
-        try:
-            line = next(lines)
-            cells: list[str] | DataError = next(row_cells(line, lines), [])
-            if not line.strip():
-                continue
-        except StopIteration:
-            return
-        except (csv.Error, UnicodeDecodeError) as error:
-            where = f"line {first:,}" if lines.number == first else f"lines {first:,} to {lines.number:,}"
-            why = (
-                f"byte {lines.last[error.start]:#04x} is not UTF-8" if isinstance(error, UnicodeDecodeError) else error
-            )
-            cells = DataError(f"{path}, {where}: {why}", _FIX_HINT)
-            lost = lines.number > first or lines.last.count(b'"') % 2 == 1 or not lines.last.endswith(b"\n")
-        yield Place(lines.start, lines.end - lines.start, first), cells
-
-
-def row_cells(line: str, following: Iterator[str], separator: str = "\t") -> Iterator[list[str]]:
-    """Parse the row that begins with a line; further lines are consumed if it spans them."""
-    if '"' not in line:
-        return iter([line.rstrip("\r\n").split(separator)])
-    head, _, quoted = line.rstrip("\r\n").partition('"')
-    if head.endswith(separator) and quoted.endswith('"') and '"' not in quoted[:-1].replace('""', ""):
-        # Only the last cell is quoted, and ends here: a list of images as JSON, which csv would take by letters.
-        return iter([[*head[:-1].split(separator), quoted[:-1].replace('""', '"')]])
-    return quoted_rows([line], following, separator)
-
-
-def quoted_rows(waiting: list[str], following: Iterator[str], separator: str) -> Iterator[list[str]]:
-    """Parse rows whose first lines wait in a list; further lines are consumed if a row spans them."""
-    csv.field_size_limit(CELL_CHARACTERS)
-    lines = iter(lambda: waiting.pop() if waiting else next(following), None)
-    return csv.reader(lines, delimiter=separator, strict=True)
-
-
-class OffsetLines:
-    """Lines of a file as text, with the row's start (set by the reader) and the end of the last line."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.start = self.end = self.number = 0
-        self.last = b""
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        self.last = b""  # or two of 100 MB are held
-        self.last = self._file.readline(ROW_BYTES)
-        if not self.last:
-            raise StopIteration
-        self.number += 1
-        self.end = self.require_short(self.end + len(self.last))
-        if self.number == 1 and self.last.startswith(_BOM):
-            self.start = len(_BOM)
-            return self.last.removeprefix(_BOM).decode()
-        return self.last.decode()
-
-    def require_short(self, end: int) -> int:
-        """Return the end of a row. Raises csv.Error if the row is too long."""
-        if end - self.start > ROW_BYTES:
-            raise csv.Error(f"a row of more than {ROW_BYTES:,} bytes")
-        return end
 
 
 def beginning(path: Path, place: Place) -> str:

@@ -21,11 +21,11 @@ from zipfile import ZipFile
 from msgspec import Struct
 
 from snellen.errors import DataError, UnsafeArchiveError
-from snellen.sources.archive import check_unpacked
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.encodings import RowsAndErrors, pick
-from snellen.sources.number_formats import shown
+from snellen.sources.number_formats import CellFault, shown
 from snellen.sources.safe_paths import regular_file
+from snellen.sources.tree import check_unpacked
 from snellen.sources.xlsx_parts import (
     SHEET_LIMITS,
     Area,
@@ -55,23 +55,6 @@ PICTURES = "picture"
 Line: TypeAlias = tuple[int, list[Any]]
 _kept: OrderedDict[tuple[Any, ...], Sheet] = OrderedDict()
 _lock = Lock()
-
-
-class CellFault(float):
-    """A cell without a value: an error value, or a formula that was never calculated. It is not a number (NaN).
-
-    Attributes:
-        text: what the file has in its place.
-        reason: where the cell is and what it holds, in words.
-    """
-
-    text: str
-    reason: str
-
-    def __new__(cls, text: str, reason: str) -> CellFault:
-        fault = super().__new__(cls, "nan")
-        fault.text, fault.reason = text, reason
-        return fault
 
 
 class Sheet(Struct):

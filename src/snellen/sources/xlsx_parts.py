@@ -24,7 +24,7 @@ from zipfile import ZipFile
 from msgspec import Struct, field
 
 from snellen.errors import UnsafeArchiveError
-from snellen.sources.archive import ArchiveLimits, check_unpacked
+from snellen.sources.tree import ArchiveLimits, check_unpacked
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

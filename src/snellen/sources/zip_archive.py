@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from snellen.errors import DataError
-from snellen.sources.archive import (
+from snellen.sources.tree import (
     QUICK_STORED,
     ArchiveLimits,
     ArchiveTree,
-    MemberBlob,
     check_unpacked,
     damaged,
     too_much,
@@ -57,7 +56,6 @@ class ZipTree(ArchiveTree[zipfile.ZipInfo]):
         return self._member(name).file_size
 
     def checksum(self, name: str) -> int:
-        """Return the declared CRC-32 of the unpacked bytes; reading verifies it."""
         return self._member(name).CRC
 
     def open(self, name: str) -> IO[bytes]:
@@ -96,13 +94,6 @@ def _kind(info: zipfile.ZipInfo, *, is_folder: bool) -> str:
     if is_folder:
         return "folder"
     return "encrypted" if info.flag_bits & 0x1 else "file"
-
-
-class ZipBlob(MemberBlob[ZipTree], frozen=True):
-    """One member of a zip file."""
-
-
-ZipTree.blob_class = ZipBlob
 
 
 class _Watched(RawIOBase):

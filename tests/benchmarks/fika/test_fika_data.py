@@ -183,7 +183,7 @@ def test_a_prompt_of_ones_own_takes_the_place_of_ours(tmp_path):
 
 
 def test_the_hub_is_asked_for_the_zip_and_its_side_file(tmp_path, monkeypatch):
-    from snellen.sources import user_data
+    from snellen.sources import locator
 
     asked: list[Any] = []
     made.whole(tmp_path / "fika-bench-testset.zip", 2)
@@ -192,12 +192,12 @@ def test_the_hub_is_asked_for_the_zip_and_its_side_file(tmp_path, monkeypatch):
         asked.append((given, patterns))
         return tmp_path
 
-    monkeypatch.setattr(user_data, "locate", locate)
-    user_data.on_disk.cache_clear()
+    monkeypatch.setattr(locator, "locate", locate)
+    locator.on_disk.cache_clear()
     try:
         assert len(list(FIKA.samples(Data(Path("hf:oking0197/FIKA-Bench"))))) == 2
     finally:
-        user_data.on_disk.cache_clear()
+        locator.on_disk.cache_clear()
     assert asked == [("hf:oking0197/FIKA-Bench", ["*.zip", "*.sha256"])]
 
 

@@ -14,9 +14,9 @@ from benchmarks.spatial import official_drawn as drawn
 from servers.hub import HubHandler, standing_in
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import SPATIAL
-from snellen.benchmarks.spatial.sources import locate
 from snellen.errors import DataError
 from snellen.sources import Unreadable
+from snellen.sources.locator import on_disk
 from snellen.types import Image, Video
 
 COMMIT = "c" * 40
@@ -61,9 +61,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
     names: list[str] = []
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     with standing_in(Hub, {"root": tmp_path, "fetched": names}, monkeypatch, tmp_path):
-        locate.questions_on_disk.cache_clear()
+        on_disk.cache_clear()
         yield names
-        locate.questions_on_disk.cache_clear()
+        on_disk.cache_clear()
 
 
 def lost(name: str, data: Data) -> tuple[int, int]:

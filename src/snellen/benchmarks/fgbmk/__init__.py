@@ -15,9 +15,8 @@ from snellen.benchmarks import hints
 from snellen.benchmarks.base import Benchmark, Data, Published, Scorer
 from snellen.benchmarks.fgbmk import data_checks, interop, locate, samples, scorers
 from snellen.benchmarks.fgbmk.catalogue import ATTRIBUTES, BIAS, KINDS, Member, datasets, members, suites
-from snellen.benchmarks.fgbmk.locate import QuestionFile
+from snellen.benchmarks.fgbmk.locate import LostFile, QuestionFile
 from snellen.benchmarks.fgbmk.scorers import official, strict
-from snellen.benchmarks.fgbmk.survey import LostFile
 from snellen.benchmarks.fgbmk.taxonomy import CUB
 from snellen.benchmarks.published import column, load
 from snellen.errors import DataError, UsageError

@@ -12,15 +12,14 @@ from hashlib import sha256
 from msgspec import structs
 
 from snellen.benchmarks.base import Data, DataFile
-from snellen.benchmarks.fgbmk import images, locate
+from snellen.benchmarks.fgbmk import locate
 from snellen.benchmarks.fgbmk.catalogue import Member
-from snellen.benchmarks.fgbmk.images import DatasetImages
-from snellen.benchmarks.fgbmk.locate import Layout, QuestionFile
+from snellen.benchmarks.fgbmk.locate import QUESTIONS, Layout, LostFile, QuestionFile
 from snellen.benchmarks.fgbmk.samples import fault, impossible, odd
-from snellen.benchmarks.fgbmk.survey import QUESTIONS, LostFile
 from snellen.errors import DataError
 from snellen.sources import FileBlob, Unreadable, digest
 from snellen.sources.blobs import stream
+from snellen.sources.locator import Pictures
 
 
 def of_all(data: Data, chosen: Collection[str]) -> list[DataFile]:
@@ -150,14 +149,14 @@ def notices(member: Member, files: Sequence[QuestionFile], data: Data) -> list[s
             examples = "; ".join(reasons[:NAMED]) + ("; ..." if len(reasons) > NAMED else "")
             lines.append(f"{len(reasons):,} row{'' if len(reasons) == 1 else 's'} {problem}: {examples}")
     return lines + _missing(
-        images.dataset_images(member.dataset, data), named_images, rows, images_given=data.images is not None
+        locate.dataset_images(member.dataset, data), named_images, rows, images_given=data.images is not None
     )
 
 
 def _missing(
-    image_set: DatasetImages, named_images: Sequence[tuple[str, str]], rows: int, *, images_given: bool
+    pictures: Pictures, named_images: Sequence[tuple[str, str]], rows: int, *, images_given: bool
 ) -> list[str]:
-    lost = [blob.message for image, at in named_images if isinstance(blob := image_set.find(image, at), Unreadable)]
+    lost = [blob.message for image, at in named_images if isinstance(blob := pictures.find(image, at), Unreadable)]
     if not lost or (len(lost) == len(named_images) and not images_given):
         return []  # questions alone, as they are released, are nothing odd
     present = len(named_images) - len(lost)
@@ -174,14 +173,14 @@ def digest_of(files: Sequence[QuestionFile], data: Data) -> str:
     total = sha256()
     for file in files:
         total.update(f"{file.member.name}\0{_bytes(file)}\n".encode())
-        image_set = images.dataset_images(file.member.dataset, data)
-        if image_set.root is None:
+        pictures = locate.dataset_images(file.member.dataset, data)
+        if not pictures.rules:
             continue
         every = max(1, size([file]) // IN_DIGEST)
-        for number, (line, row) in enumerate(locate.rows(file)):
+        for number, (_, row) in enumerate(locate.rows(file)):
             if number % every or isinstance(row, DataError) or not isinstance(row.get("image"), str):
                 continue
-            total.update(f"{row['image']}\0{_look(image_set, row['image'], line)}\n".encode(errors="surrogatepass"))
+            total.update(f"{row['image']}\0{_look(pictures, row['image'])}\n".encode(errors="surrogatepass"))
     return f"sha256:{total.hexdigest()}"
 
 
@@ -195,9 +194,9 @@ def _bytes(file: QuestionFile) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _look(image_set: DatasetImages, image: str, line: int) -> str:
+def _look(pictures: Pictures, image: str) -> str:
     try:
-        data = image_set.find(image, f"line {line:,}").read()
+        data = pictures.blob(image).read()
     except (OSError, DataError):  # its sample fails alone, with the reason
         return "missing"
     return f"{len(data)} {zlib.crc32(data):08x}"

@@ -1,25 +1,32 @@
-"""The question files of FG-BMK in --data: a folder, an archive, one file, or the hub.
+"""The question files of FG-BMK in --data: a folder, an archive, one file, or the hub; and the images that they name.
 
 The released tree may lie anywhere inside (`benchmark/human-oriented/...`, `human-oriented/...`, or the tree itself). Files
-are known by their released names. Files of other names, and those of attributes, are split by what their rows say.
+are known by their released names. Files of other names, and those of attributes, are split by what their rows say. Every file
+that lies there is listed, with its use or the reason why it is omitted.
 """
 
 from __future__ import annotations
 
+import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data, DataFile
-from snellen.benchmarks.fgbmk.catalogue import Member, members, released_name
+from snellen.benchmarks.fgbmk.catalogue import Member, member_of_path, members, released_name
 from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
-from snellen.benchmarks.fgbmk.survey import QUESTIONS, CandidateFile, FileSearch, LostFile, count_rows, search
 from snellen.errors import DataError, UsageError
-from snellen.sources import salvaged
+from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.encodings import Row
+from snellen.sources.hub import fetch_hint, pointer_in
+from snellen.sources.image_sets import image_set_of, image_sets, set_pictures
+from snellen.sources.locator import ARCHIVES, Pictures, on_disk, opened
+from snellen.sources.rows import encodable, salvaged
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.user_data import encodable, on_disk
+from snellen.sources.tree import NOT_IN_PLACE, FolderTree, Tree, kept_tree
 from snellen.types import Blob
 
 REPOSITORY = "SEU-VIPGroup/FG-BMK"
@@ -29,6 +36,240 @@ HINT = (
 )
 FETCHED = (("*.jsonl",), ("*.zip", "*.tar", "*.tar.gz"))
 """Files of the hub, the first group that is there."""
+QUESTIONS = (".jsonl", ".ndjson")
+IMAGES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
+DEPTH = 8
+NOT_ENTERED = frozenset({"images", "img", "jpg", "car_ims", "val", "veg200_images", "fru92_images", "machine-oriented"})
+ATTRIBUTE_FOLDER = "attribute_recognition"
+FIELDS = ("image", "text", "class")
+ROW_BYTES = 250
+"""A question's usual length in a file, by which the number of questions behind a pointer is estimated."""
+
+
+class CandidateFile(Struct, frozen=True):
+    """A file that may hold questions.
+
+    Attributes:
+        name: below --data.
+        blob: the file.
+        member: by its name; None for a file whose rows say what they are.
+        attributes: it is a file of attribute questions, whose kinds its rows say.
+    """
+
+    name: str
+    blob: Blob
+    member: Member | None
+    attributes: bool
+
+    @property
+    def stem(self) -> str:
+        return Path(self.name).stem
+
+
+class LostFile(Struct, frozen=True):
+    """A file of questions that cannot be read, and how many questions are missing with it."""
+
+    name: str
+    member: Member | None
+    attributes: bool
+    reason: str
+    questions: int
+
+
+class RowCount(Struct, frozen=True):
+    """The rows of a file whose rows say what they are: how many of each member, and how many cannot be read."""
+
+    by_member: tuple[tuple[Member, int], ...]
+    unreadable: int
+    reason: str
+
+
+class FileSearch(Struct):
+    """The files of a search: those that may hold questions, those that cannot be read, and those that are omitted."""
+
+    candidates: list[CandidateFile]
+    lost: list[LostFile]
+    omitted: list[DataFile]
+
+    def omit(self, name: str, reason: str) -> None:
+        self.omitted.append(DataFile(name, False, reason))
+
+    def any_questions(self) -> bool:
+        """Return True if there is a question file, by its name or its rows."""
+        return bool(self.lost) or any(
+            file.member is not None or file.attributes or _has_questions(file) for file in self.candidates
+        )
+
+
+def search(path: Path) -> FileSearch:
+    """Return all files of a folder, of an archive, or the one file.
+
+    Archives right in a folder are opened only where the folder has no question file of its own: those of images last.
+
+    Raises:
+        DataError: there is nothing at `path`, or an archive that was named cannot be opened.
+    """
+    result = FileSearch([], [], [])
+    tree, file = opened(path, ("",), HINT)
+    if file:
+        _sort_file(file, FileBlob(path), result)
+    elif isinstance(tree, FolderTree):
+        archives = _search_folder(path, result)
+        for archive in sorted(archives, key=lambda place: (bool(image_set_of(place.name)), place.name)):
+            _search_beside(archive, result)
+    else:
+        _search_tree(tree, "", result)
+    return result
+
+
+def count_rows(candidate: CandidateFile) -> RowCount:
+    """Count the rows of a file by the member that each belongs to.
+
+    `reason` tells why the file has no questions: its first row lacks a field. Nothing more of it is read then.
+
+    Raises:
+        DataError: nothing of the file can be read.
+    """
+    blob = candidate.blob
+    if isinstance(blob, FileBlob):
+        status = blob.path.stat()
+        return _counted(blob, candidate.attributes, status.st_mtime_ns, status.st_size)
+    return _counted(blob, candidate.attributes, 0, 0)  # type: ignore[arg-type]  # all blobs are frozen
+
+
+@lru_cache(maxsize=256)
+def _counted(blob: Blob, attributes: bool, changed: int, size: int) -> RowCount:
+    first = next((row for _, row in salvaged(blob) if not isinstance(row, DataError)), None)
+    if first is None:
+        return RowCount((), 0, "it has no row that can be read")
+    if reason := _not_a_question(first):
+        return RowCount((), 0, reason)
+    by_member: Counter[Member | None] = Counter(member for _, _, member in members_of_rows(salvaged(blob), attributes))
+    unreadable = by_member.pop(None, 0)
+    return RowCount(tuple((member, n) for member, n in by_member.items() if member is not None), unreadable, "")
+
+
+def _not_a_question(row: dict[str, object]) -> str:
+    missing = [field for field in FIELDS if field not in row]
+    if missing:
+        return f"its rows are no questions: they have no {' and no '.join(repr(field) for field in missing)}"
+    return "its rows are answers: score them with `snellen score`" if "prompt" in row else ""
+
+
+def _search_folder(top: Path, result: FileSearch) -> list[Path]:
+    """Sort the files below a folder; return the archives right in it."""
+    counts: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    archives: list[Path] = []
+
+    def refuse(error: OSError) -> None:
+        result.omit(f"{error.filename}/", f"cannot be read: {error.strerror}")
+
+    for folder, inner, names in os.walk(top, onerror=refuse):
+        relative = Path(folder).relative_to(top)
+        here = "" if relative == Path() else f"{relative.as_posix()}/"
+        for subfolder in sorted(inner):
+            if reason := _not_entered(Path(folder) / subfolder, len(relative.parts)):
+                result.omit(f"{here}{subfolder}/", reason)
+                inner.remove(subfolder)
+        inner.sort()
+        for name in sorted(names):
+            lower = name.lower()
+            if lower.endswith(QUESTIONS):
+                _sort_file(f"{here}{name}", FileBlob(Path(folder) / name), result)
+            elif not here and lower.endswith(ARCHIVES):
+                archives.append(Path(folder) / name)
+            else:
+                counts[(here, Path(name).suffix.lower(), _no_questions(lower))].append(name)
+    for (here, suffix, reason), names in sorted(counts.items()):
+        label = f"{here}{names[0]}" if len(names) == 1 else f"{here}*{suffix} ({len(names):,} files)"
+        result.omit(label, reason)
+    return archives
+
+
+def _not_entered(path: Path, depth: int) -> str:
+    if path.name == "machine-oriented":
+        return "splits of the machine-oriented track: pass them to `snellen features extract --split`"
+    if path.name in NOT_ENTERED:
+        return "a folder of images, which is not searched for questions"
+    if path.name.startswith("."):
+        return "hidden"
+    if path.is_symlink():
+        return "a link to a folder, which is not followed: pass it as --data"
+    return f"more than {DEPTH} folders deep: pass it as --data" if depth >= DEPTH else ""
+
+
+def _no_questions(name: str) -> str:
+    suffix = Path(name).suffix
+    if suffix in IMAGES:
+        return "images"
+    if name.endswith((*ARCHIVES, *NOT_IN_PLACE)):
+        return "an archive in a subfolder, which is not opened: pass it as --data or --images"
+    return "no JSON lines (.jsonl)"
+
+
+def _search_beside(archive: Path, result: FileSearch) -> None:
+    """Search an archive that lies right in the folder."""
+    if result.any_questions():
+        about = image_set_of(archive.name)
+        reason = f"images of {about}: pass it, or its folder, as --images" if about else ""
+        reason = reason or "not opened, since question files were found outside of it: pass it as --data"
+        result.omit(archive.name, reason)
+        return
+    try:
+        _search_tree(kept_tree(archive), f"{archive.name}!", result)
+    except DataError as error:
+        result.omit(archive.name, f"cannot be opened: {error.message}")
+
+
+def _search_tree(tree: Tree, prefix: str, result: FileSearch) -> None:
+    others = 0
+    for name in tree.names():
+        if name.lower().endswith(QUESTIONS):
+            _sort_file(f"{prefix}{name}", tree.blob(name), result)
+        else:
+            others += 1
+    if others:
+        result.omit(f"{prefix or tree.path.name + '!'}* ({others:,} files)", "no JSON lines")
+    for name, error in tree.left_out.items():
+        result.omit(f"{prefix}{name}", error.message)
+
+
+def _sort_file(name: str, blob: Blob, result: FileSearch) -> None:
+    # The folders above the given one may be what tells the data set: --data .../hierarchical_.../cub.
+    full = blob.path.absolute().as_posix() if isinstance(blob, FileBlob) else name.rpartition("!")[2]
+    member = member_of_path(full)
+    attributes = member is None and (
+        "attribute" in full.rpartition("/")[2].lower() or ATTRIBUTE_FOLDER in full.lower().split("/")[:-1]
+    )
+    try:
+        reason, questions = _unreadable(blob)
+    except (DataError, OSError) as error:
+        reason, questions = str(error), 0
+    if not reason:
+        result.candidates.append(CandidateFile(name, blob, member, attributes))
+        return
+    if member is None and not attributes:
+        result.omit(name, reason)
+        return
+    if member is not None and member.questions is not None:
+        questions = member.questions
+    result.lost.append(LostFile(name, member, attributes, reason, max(1, questions)))
+
+
+def _unreadable(blob: Blob) -> tuple[str, int]:
+    """Return why nothing of a file can be read, and how many questions it may have; "" for a readable one."""
+    if (pointer := pointer_in(blob)) is not None:
+        hint = fetch_hint(blob.path if isinstance(blob, FileBlob) else None)
+        return f"a pointer of Git LFS, {pointer.size_text} were not fetched. {hint}", pointer.size // ROW_BYTES
+    with stream(blob) as start:
+        return ("", 0) if start.read(1) else ("the file is empty", 0)
+
+
+def _has_questions(file: CandidateFile) -> bool:
+    try:
+        return bool(count_rows(file).by_member)
+    except DataError:
+        return False
 
 
 class QuestionFile(Struct, frozen=True):
@@ -240,3 +481,32 @@ def rows(file: QuestionFile) -> Iterator[tuple[int, Row | DataError]]:
     for line, row, member in members_of_rows(every, file.attributes):
         if member == file.member or (member is None and file.with_unreadable):
             yield line, row
+
+
+def dataset_images(dataset: str, data: Data) -> Pictures:
+    """Return the images of a data set: under --images, else beside the questions in a --data folder or archive.
+
+    Raises:
+        DataError: --images is no path, or cannot be fetched.
+    """
+    place = data.images or (None if data.path is None or data.path.suffix in QUESTIONS else data.path)
+    if data.images is None and str(place).startswith("hf:"):
+        place = None  # the questions' repository has no images
+    return _dataset_images(dataset, "" if place is None else str(place), os.getpid())
+
+
+@lru_cache(maxsize=64)
+def _dataset_images(dataset: str, place: str, process: int) -> Pictures:
+    # Whether it is there is seen when an image is read: answers are scored after the images have gone.
+    known = image_sets().get(dataset)
+    hint = "--images is the folder, zip or tar of the images, or a folder that holds several sets of them."
+    if known is not None:
+        hint = (
+            f"--images is the folder, zip or tar of {known.title}, or a folder that holds it, unpacked or as an archive; "
+            "images are not part of the question files."
+        )
+    if not place:
+        return Pictures(
+            "no images", (), lambda image: f"image {image!r} was asked for, and no --images were given", hint
+        )
+    return set_pictures(on_disk(place), [dataset] if known is not None else [], given=place, hint=hint)

@@ -13,15 +13,15 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import hints
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fgbmk import images, locate, question_text, row_kinds, taxonomy
+from snellen.benchmarks.fgbmk import locate, question_text, row_kinds, taxonomy
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, members
 from snellen.benchmarks.fgbmk.catalogue import Kind as QuestionKind
-from snellen.benchmarks.fgbmk.images import DatasetImage, ImageFinder
 from snellen.benchmarks.fgbmk.locate import QuestionFile
 from snellen.errors import DataError
 from snellen.scoring.class_names import Names, aliases
 from snellen.sources import Unreadable
 from snellen.sources.encodings import Row
+from snellen.sources.locator import LazyPicture, Pictures
 from snellen.types import Blob, Image, Kind, Prompt, Sample, Text
 
 FIX_HINT = "Fix the row, or fetch the file again."
@@ -37,7 +37,7 @@ class FileContext(Struct):
         member: the file's.
         file: its name, for messages.
         prefix: what stands before a question's own id.
-        image_finder: where images are; None: none are wanted.
+        pictures: where images are; None: none are wanted.
         labels: hash of an image's path to its true class, for questions that do not say it.
         paths: class to its path in the taxonomy; filled from options where a name tells its own path.
         names: the classes that a short answer may name.
@@ -48,7 +48,7 @@ class FileContext(Struct):
     member: Member
     file: str
     prefix: str
-    image_finder: ImageFinder | None
+    pictures: Pictures | None
     labels: Mapping[int, str]
     paths: dict[str, str]
     names: Names | None
@@ -67,7 +67,7 @@ def samples(member: Member, data: Data) -> Iterator[Sample]:
 
 def of_file(file: QuestionFile, data: Data, sibling: Any = locate.member_files) -> Iterator[Sample]:
     """Yield the questions of one file. `sibling` finds the choice file whose rows say the true class of an image."""
-    context = prepare(file, data, images.dataset_images(file.member.dataset, data))
+    context = prepare(file, data, locate.dataset_images(file.member.dataset, data))
     ids = Ids()
     asked_now = (make(context, line, row, ids) for line, row in locate.rows(file))
     return hints.misled(asked_now, data, lambda about: named(file, about)) if hints.wanted(data) else asked_now
@@ -92,7 +92,7 @@ def named(file: QuestionFile, about: str) -> list[str]:
     return sorted(names - {""})
 
 
-def prepare(file: QuestionFile, data: Data | None, image_finder: ImageFinder | None) -> FileContext:
+def prepare(file: QuestionFile, data: Data | None, pictures: Pictures | None) -> FileContext:
     """Prepare the true classes, taxonomy and class names of a file, where its rows do not bring them."""
     member = file.member
     labels: Mapping[int, str] = {}
@@ -106,7 +106,7 @@ def prepare(file: QuestionFile, data: Data | None, image_finder: ImageFinder | N
         _images(file) if member.dataset == taxonomy.INAT and member.kind != "truth" else (),
     )
     prefix = f"{member.name}/{file.stem}/" if own_name else f"{member.name}/"
-    return structs.replace(context, prefix=prefix, image_finder=image_finder, labels=labels)
+    return structs.replace(context, prefix=prefix, pictures=pictures, labels=labels)
 
 
 def context_of(member: Member, file: str, classes: Collection[str], image_paths: Iterable[str]) -> FileContext:
@@ -122,7 +122,7 @@ def context_of(member: Member, file: str, classes: Collection[str], image_paths:
         member=member,
         file=file,
         prefix=f"{member.name}/",
-        image_finder=None,
+        pictures=None,
         labels={},
         paths=taxonomy.paths(image_paths, member.depth),
         names=Names(sorted(classes), aliases().get(member.dataset)) if classes else None,
@@ -261,8 +261,8 @@ def make(context: FileContext, line: int, row: Row | DataError, ids: Ids) -> Sam
         meta["paths"] = context.paths
     meta["row"] = (row.get("question_id"), image, row.get("category"))
     blob: Blob = Unreadable(at, f"{at}: no images were given")
-    if context.image_finder is not None:
-        blob = DatasetImage(context.image_finder, image, context.file, line)
+    if context.pictures is not None:
+        blob = LazyPicture(context.pictures, image, at)
     return Sample(
         id=context.prefix + ids.take(row.get("question_id"), line),
         prompt=Prompt((Image(blob), Text(text))),

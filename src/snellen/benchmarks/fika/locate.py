@@ -1,36 +1,41 @@
 """The rows and images of FIKA-Bench in --data: the gated zip, its folder, a manifest, or the hub.
 
-Member names of the zip may hold labels, so none of them stands in a message that a run could write down.
+Member names of the zip may hold labels, so none of them stands in a message that a run could write down: images have neutral
+names, since what they are called in the archive may be the answer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
-import msgspec
+from msgspec import Struct
 
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.fika import columns
 from snellen.benchmarks.fika.columns import FieldMap
 from snellen.errors import DataError, UsageError
-from snellen.sources import BytesBlob, FolderTree, Tree, digest, kept_tree, salvaged
+from snellen.sources.blobs import Base64Blob, BytesBlob, Unreadable, stream
+from snellen.sources.digests import digest
 from snellen.sources.encodings import Row
-from snellen.sources.rows import JSON_BYTES
-from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import TARS
-from snellen.sources.user_data import encodable, on_disk
+from snellen.sources.locator import ARCHIVES, MemberEnds, Pictures, ending_in, on_disk, opened, under
+from snellen.sources.rows import encodable, json_document, salvaged
+from snellen.sources.tree import FolderTree, Tree, kept_tree
+from snellen.types import Blob
 
 REPOSITORY = "oking0197/FIKA-Bench"
-ARCHIVE, ARCHIVES = "fika-bench-testset.zip", (".zip", *TARS)
+ARCHIVE = "fika-bench-testset.zip"
 MANIFESTS = ("manifest.json", "manifest.jsonl", "manifest.ndjson")
 HINT = (
     f"Give --data {ARCHIVE} (or the folder that it unpacks to), or --data hf:{REPOSITORY} once access to the gated data "
     "set was granted and HF_TOKEN is set; DATA_ZIP stands in for --data."
 )
 FIX_HINT = "Fix the row, or fetch the data again."
+IMAGE_HINT = "Fetch the data again, or name the field that holds the image: -o fields=FILE."
 _SHA256 = re.compile(r"\b[0-9a-fA-F]{64}\b")
 
 
@@ -41,9 +46,9 @@ class ManifestQuestions:
     Attributes:
         tree: folder or archive that holds the manifest.
         manifest: its name in the tree.
-        image_tree: the tree that holds the images, and the name of what their paths start from: the manifest.
         others: how many further manifests there are.
         checked: the side file with the archive's SHA-256 that was found to agree; None: there is none.
+        images: the folder or archive of the images; None: the manifest's.
     """
 
     tree: Tree
@@ -52,9 +57,12 @@ class ManifestQuestions:
     checked: Path | None
     images: Tree | None = None
 
-    @property
-    def image_tree(self) -> tuple[Tree, str]:
-        return (self.tree, self.manifest) if self.images is None else (self.images, "manifest")
+    @cached_property
+    def pictures(self) -> Pictures:
+        """The images: beside the manifest or in a folder above it, else wherever one path ends like the row's."""
+        tree, manifest = (self.tree, self.manifest) if self.images is None else (self.images, "manifest")
+        above = [f"{folder}/" if str(folder) != "." else "" for folder in PurePosixPath(manifest).parents]
+        return Pictures(str(tree.path), (under(tree, above), MemberEnds(lambda: [tree])), lambda _: "", IMAGE_HINT)
 
     @property
     def file(self) -> str:
@@ -67,7 +75,9 @@ class ManifestQuestions:
         Raises:
             DataError: nothing of it can be read.
         """
-        rows = _rows(self.tree.read(self.manifest), self.file, self.manifest, fields)
+        blob = BytesBlob(self.file, self.tree.read(self.manifest))
+        lines = self.file.lower().endswith((".jsonl", ".ndjson"))
+        rows = salvaged(blob) if lines else _listed(json_document(blob.open(), self.file), self.file, fields)
         return encodable(rows, self.file, FIX_HINT, quote=False)
 
 
@@ -85,20 +95,16 @@ def questions(data: Data) -> ManifestQuestions:
 
 
 def _questions_at(path: Path, wanted: str | None) -> ManifestQuestions:
-    if path.is_file() and path.name.lower().endswith((".json", ".jsonl", ".ndjson")):
-        tree: Tree = FolderTree(path.parent)
-        return ManifestQuestions(tree, path.name, 0, None)
-    if path.is_dir():
-        tree = FolderTree(path)
-        if not _manifests(tree, wanted):
-            archive = _archive_in(path)
-            if archive is not None:
-                return _in_archive(archive, wanted)
-        return _in_tree(tree, wanted, None)
-    if path.name.lower().endswith(ARCHIVES):
-        return _in_archive(path, wanted)
-    regular_file(path)
-    raise DataError(f"{path}: a zip, a folder or a manifest was expected", HINT)
+    archive = path
+    if path.is_dir() and not _manifests(FolderTree(path), wanted):
+        archive = _archive_in(path) or path
+    checked = check_side_file(archive) if archive.name.lower().endswith(ARCHIVES) and archive.is_file() else None
+    tree, file = opened(archive, (".json", ".jsonl", ".ndjson"), HINT)
+    manifests = [file] if file else _manifests(tree, wanted)
+    if not manifests:
+        named = wanted or "manifest.json or manifest.jsonl"
+        raise DataError(f"{tree.path}: there is no {named} in it, at its root or in any folder", HINT)
+    return ManifestQuestions(tree, manifests[0], len(manifests) - 1, checked)
 
 
 def _archive_in(folder: Path) -> Path | None:
@@ -109,25 +115,11 @@ def _archive_in(folder: Path) -> Path | None:
     return archives[0] if len(archives) == 1 else None
 
 
-def _in_archive(path: Path, wanted: str | None) -> ManifestQuestions:
-    checked = check_side_file(path)
-    return _in_tree(kept_tree(path), wanted, checked)
-
-
-def _in_tree(tree: Tree, wanted: str | None, checked: Path | None) -> ManifestQuestions:
-    manifests = _manifests(tree, wanted)
-    if not manifests:
-        named = wanted or "manifest.json or manifest.jsonl"
-        raise DataError(f"{tree.path}: there is no {named} in it, at its root or in any folder", HINT)
-    return ManifestQuestions(tree, manifests[0], len(manifests) - 1, checked)
-
-
 def _manifests(tree: Tree, wanted: str | None) -> list[str]:
     """Return the names of manifests, the one under the fewest folders first."""
     if wanted is not None:
         return [wanted] if tree.exists(wanted) else []
-    names = [name for name in tree.names() if PurePosixPath(name).name.lower() in MANIFESTS and "__MACOSX" not in name]
-    return sorted(names, key=lambda name: (name.count("/"), name))
+    return ending_in(tree.names(), *MANIFESTS)
 
 
 def check_side_file(archive: Path) -> Path | None:
@@ -163,25 +155,8 @@ def _agree(archive: Path, side: Path) -> None:
         )
 
 
-def _rows(content: bytes, file: str, name: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
-    """Yield a list, an object that holds the list, or lines: by what is in it, for a name may be wrong."""
-    if len(content) > JSON_BYTES:
-        raise DataError(f"{file}: larger than {JSON_BYTES:,} bytes", HINT)
-    lines = name.lower().endswith((".jsonl", ".ndjson"))
-    value: Any = None
-    if not lines:
-        try:
-            value = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.DecodeError, RecursionError) as error:
-            if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") or b"\n" not in content.strip():
-                raise DataError(f"{file}: {error}", FIX_HINT) from error
-    if value is None:
-        yield from salvaged(BytesBlob(file if lines else f"{file} (lines).jsonl", content))
-    else:
-        yield from _listed(value, file, fields)
-
-
 def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
+    """Yield the rows of a list, or of an object that holds the list."""
     if isinstance(rows, dict):
         rows = next((rows[member] for member in fields.rows if member in rows), [rows])
     if not isinstance(rows, list):
@@ -189,4 +164,88 @@ def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row |
         raise DataError(f"{file}: a list of rows was expected, or an object with one as {expected}", FIX_HINT)
     for number, row in enumerate(rows, 1):
         fault = DataError(f"{file}, row {number:,}: a {type(row).__name__} was found; an object was expected", FIX_HINT)
-        yield number, row if isinstance(row, dict) else fault
+        yield number, row if isinstance(row, (dict, DataError)) else fault
+
+
+class NeutralImage(Struct, frozen=True):
+    """An image of the data set, known by the row that shows it and never by its own name.
+
+    `key` is file and row; `name`, where the blob lies in its tree, is taken out of messages.
+    """
+
+    key: str
+    blob: Blob
+    name: str
+
+    @property
+    def quick(self) -> bool:
+        return bool(getattr(self.blob, "quick", False))
+
+    def read(self) -> bytes:
+        """Raises DataError where it cannot be read, without its name."""
+        try:
+            return self.blob.read()
+        except DataError as error:
+            raise self._neutral(error) from None
+
+    def open(self) -> IO[bytes]:
+        """Return the image as a stream. Raises DataError as `read`."""
+        try:
+            return stream(self.blob)
+        except DataError as error:
+            raise self._neutral(error) from None
+
+    def _neutral(self, error: DataError) -> DataError:
+        plain = error.message
+        for name in (self.name, PurePosixPath(self.name).name):
+            plain = plain.replace(name, "(its image)")
+        return DataError(f"{self.key}: {plain}", error.hint)
+
+
+def row_images(value: Any, pictures: Pictures, at: str) -> list[Blob]:
+    """Return the images of a row, in order.
+
+    Args:
+        value: what the row's field for the image holds: a path, an object with one, or a list of these.
+        pictures: where they are.
+        at: file and row, for messages.
+
+    Returns:
+        A blob each; an Unreadable, which names the row alone, where it cannot be had.
+    """
+    names = list(columns.texts(_paths(value)))
+    if not names:
+        return [Unreadable(at, f"{at}: it names no image", IMAGE_HINT)]
+    return [_image(name, pictures, f"{at}, image {number}") for number, name in enumerate(names, 1)]
+
+
+def named_images(value: Any, pictures: Pictures) -> Iterator[tuple[str, Blob]]:
+    """Yield (name as the row gives it, blob of the tree) of a row's images that are there, for a digest."""
+    for name in columns.texts(_paths(value)):
+        try:
+            located = pictures.located(name)
+        except (DataError, OSError):
+            continue
+        if located is not None:
+            yield name, located[0]
+
+
+def _paths(value: Any) -> Any:
+    """Return the paths in a value: of an object the member that holds them."""
+    if isinstance(value, Mapping):
+        return next((value[name] for name in ("path", "file_name", "image", "url") if name in value), None)
+    return [_paths(item) for item in value] if isinstance(value, list) else value
+
+
+def _image(name: str, pictures: Pictures, at: str) -> Blob:
+    if name.startswith("data:"):
+        return Base64Blob(at, name)
+    if name.startswith(("http://", "https://")):
+        return Unreadable(at, f"{at} is on the network, and pictures are not fetched while a run goes on", IMAGE_HINT)
+    try:
+        located = pictures.located(name)
+    except (DataError, OSError):
+        return Unreadable(at, f"{at}: its path cannot be used: it leaves the data, or is damaged", IMAGE_HINT)
+    if located is None:
+        return Unreadable(at, f"{at} is not in {pictures.place}", IMAGE_HINT)
+    return NeutralImage(at, *located)

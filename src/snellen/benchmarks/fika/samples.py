@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.fika import columns, images, locate
+from snellen.benchmarks.fika import columns, locate
 from snellen.benchmarks.fika.columns import FieldMap
 from snellen.benchmarks.fika.locate import FIX_HINT, ManifestQuestions
 from snellen.errors import DataError, UsageError
@@ -81,12 +81,11 @@ def digest(data: Data) -> str:
         UsageError, DataError: as `samples`.
     """
     source, known = locate.questions(data), fields_of(data)
-    tree, start = source.image_tree
     named_images = (
         image
         for _, row in source.rows(known)
         if not isinstance(row, DataError)
-        for image in images.members(known.first(row, "image"), tree, start)
+        for image in locate.named_images(known.first(row, "image"), source.pictures)
     )
     manifest = sha256(source.tree.read(source.manifest)).hexdigest()
     own = "" if known is columns.built_in() else sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
@@ -190,8 +189,7 @@ def _sample(
         names = ", ".join(known.fields.get(missing[0], ()))
         why = f"{at}: it has no {missing[0]} (looked for {names})"
         return _lost(at, line, DataError(why, f"{FIX_HINT} Or name the field: -o fields=FILE."))
-    tree, start = source.image_tree
-    blobs = images.row_images(known.first(row, "image"), tree, start, at)
+    blobs = locate.row_images(known.first(row, "image"), source.pictures, at)
     prompt = Prompt((*map(Image, blobs), FikaQuestion(template.replace(PLACE, question), question=question)))
     target = columns.text(known.first(row, "target")) or gold[0]
     hidden = (*gold, *_labels(row, known))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,8 +21,8 @@ from snellen.scoring.class_names import Names
 from snellen.scoring.metrics import breakdown
 from snellen.scoring.scores import Scores
 from snellen.scoring.taxonomy import SEPARATOR, by_level, diagnosis
-from snellen.sources import FolderTree, Tree, digest, open_tree, parquet
-from snellen.sources.blobs import stream
+from snellen.sources import FolderTree, digest, open_tree, parquet
+from snellen.sources.locator import LazyPicture, Pictures, under
 from snellen.sources.safe_paths import regular_file
 from snellen.text import comma_list
 from snellen.types import Image, Kind, Metric, Prompt, Sample, Text
@@ -128,56 +128,19 @@ def _notices(manifest: Manifest, data: Data) -> list[str]:
     return lines
 
 
-class Gone(Struct, frozen=True):
-    """Images that were given and are no longer there: answers are scored without them, and nothing else is."""
-
-    path: Path
-
-    def blob(self, name: str) -> Any:
-        """Raises DataError, always."""
-        raise DataError(f"nothing is at {self.path}", "Give --images.")
-
-
-class SetImage(Struct, frozen=True):
-    """An image of a set, looked for when it is read: a question that is only scored needs none.
-
-    `name` is its place under the root, `at` the question, `tree` None where no images were given.
-    """
-
-    tree: Tree | Gone | None
-    name: str
-    at: str
-
-    @property
-    def key(self) -> str:
-        return f"{'' if self.tree is None else self.tree.path}!{self.name}"
-
-    @property
-    def quick(self) -> bool:
-        try:
-            return bool(getattr(self.located(), "quick", False))
-        except DataError:
-            return True  # reading fails at once, with the reason
-
-    def read(self) -> bytes:
-        """Raises DataError where there is no such image, with the id of the question."""
-        data: bytes = self.located().read()
-        return data
-
-    def open(self) -> IO[bytes]:
-        """Return the image as a stream. Raises DataError as `read`."""
-        return stream(self.located())
-
-    def located(self) -> Any:
-        if self.tree is None:
-            raise DataError(f"{self.at}: no images were given", "Give --images, what the set was built from.")
-        try:
-            return self.tree.blob(self.name)
-        except DataError as error:
-            raise DataError(
-                f"{self.at}: image {self.name!r} is not under {self.tree.path}: {error.message}",
-                "Give --images as it was when the set was built, or build it with --copy-images.",
-            ) from error
+def _pictures(folder: Path, manifest: Manifest, data: Data) -> Pictures:
+    """Return the set's own images, or those under --images. Where these have gone, answers are scored without them."""
+    if data.images is None and not manifest.copied:
+        return Pictures("", (), lambda _: "no images were given", "Give --images, what the set was built from.")
+    root = data.images or folder / PICTURES
+    if data.images is not None and not root.exists():
+        return Pictures(str(root), (), lambda _: f"nothing is at {root}", "Give --images.")
+    return Pictures(
+        str(root),
+        (under(open_tree(root) if data.images is not None else FolderTree(root), [""]),),
+        lambda name: f"image {name!r} is not under {root}",
+        "Give --images as it was when the set was built, or build it with --copy-images.",
+    )
 
 
 def _hinted_samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
@@ -203,16 +166,14 @@ def _samples(folder: Path, manifest: Manifest, data: Data) -> Iterator[Sample]:
     chosen = {(part.ask, part.level, part.kind) for part in _chosen(manifest, data)}
     every_part = len(chosen) == len(manifest.parts)
     copied = manifest.copied and data.images is None
-    tree: Tree | Gone | None = FolderTree(folder / PICTURES) if copied else None
-    if data.images is not None:
-        tree = open_tree(data.images) if data.images.exists() else Gone(data.images)
+    pictures = _pictures(folder, manifest, data)
     known = _known(folder, manifest)
     table = folder / QUESTIONS
     with parquet.opened(table, table, _FIX_HINT) as reader:
         for batch in reader.batches(ROWS, _COLUMNS):
             for row in parquet.to_rows(batch):
                 if every_part or (row["ask"], row["level"], row["kind"]) in chosen:
-                    yield _sample(row, manifest, known, tree, row["image" if copied else "source"])
+                    yield _sample(row, manifest, known, pictures, row["image" if copied else "source"])
 
 
 class LevelClasses(Struct, frozen=True):
@@ -254,7 +215,7 @@ def _read_known(path: Path, levels: tuple[str, ...], changed: int) -> tuple[Leve
 
 
 def _sample(
-    row: Mapping[str, Any], manifest: Manifest, known: list[LevelClasses], tree: Tree | Gone | None, image: str
+    row: Mapping[str, Any], manifest: Manifest, known: list[LevelClasses], pictures: Pictures, image: str
 ) -> Sample:
     kind, ask = row["kind"], row["ask"]
     attribute = ask == "attribute"
@@ -283,7 +244,7 @@ def _sample(
             meta["names"] = known[depth].names
     return Sample(
         id=row["id"],
-        prompt=Prompt((Image(SetImage(tree, image, row["id"])), Text(row["text"]))),
+        prompt=Prompt((Image(LazyPicture(pictures, image, row["id"])), Text(row["text"]))),
         target=row["target"] == "yes" if kind == "truth" else row["target"],
         kind=KINDS[kind],
         options=dict(zip(LETTERS, row["options"], strict=False)),

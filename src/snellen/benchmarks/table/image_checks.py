@@ -21,11 +21,9 @@ from snellen.benchmarks.table.images import is_video
 from snellen.errors import DataError
 from snellen.media.decode import FORMATS as DECODED
 from snellen.media.decode import pixel_limit, read_header
-from snellen.sources.archive import MemberBlob
 from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder
-from snellen.sources.parquet_images import ParquetCell
-from snellen.sources.text_tables import CellImage
+from snellen.sources.tree import MemberBlob
 from snellen.types import Blob
 
 MOST_BYTES = 1 << 29
@@ -120,9 +118,8 @@ def _times(known: KnownChecksum) -> tuple[int, int, int]:
 
 
 def _container(blob: Blob) -> Path | None:
-    if isinstance(blob, (FileBlob, ParquetCell, CellImage)):
-        return blob.path
-    return Path(blob.tree.path) if isinstance(blob, MemberBlob) else None
+    """Return the file that holds an image: its own, the table's of a cell, or the archive's."""
+    return getattr(blob.tree if isinstance(blob, MemberBlob) else blob, "path", None)
 
 
 def _image_code(blob: Blob, on_read: OnRead | None) -> int | str:

@@ -7,9 +7,7 @@ images, and addresses on the network are refused.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from posixpath import normpath
@@ -20,11 +18,11 @@ from zlib import crc32
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
 from snellen.benchmarks.table.operations import CellError
 from snellen.errors import DataError
-from snellen.sources.archive import Tree
 from snellen.sources.blobs import FileBlob, Unreadable
+from snellen.sources.locator import ends_of
 from snellen.sources.safe_paths import member_name
 from snellen.sources.text_tables import SHORTEST_IMAGE
-from snellen.sources.tree import FolderTree, kept_tree
+from snellen.sources.tree import FolderTree, Tree, kept_tree
 from snellen.types import Blob
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".heic", ".avif", ".svg")
@@ -33,7 +31,6 @@ MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES)
 FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "videos", "data")
 """Folders beside a table that are searched for its images."""
 MOST_IMAGES = 1_000
-PATH_PARTS = 8
 _ADDRESS = re.compile(r"(?:https?|ftp|s3|gs)://", re.IGNORECASE)
 References = Callable[[str], Sequence[Any] | None]
 
@@ -50,7 +47,6 @@ class ImageRoot:
     def __init__(self, trees: Sequence[Tree], *, named: bool, within: str = "") -> None:
         self.trees = tuple(trees)
         self.named, self._within = named, within
-        self._folders: set[str] = set()
         self._ends: dict[str, str] = {}
         self._prefixes: list[tuple[Tree, str]] = []
         for at, tree in enumerate(self.trees):
@@ -60,7 +56,8 @@ class ImageRoot:
 
     def anew(self) -> ImageRoot:
         """Return the same root for another pass, which looks at the folders again."""
-        return ImageRoot(self.trees, named=self.named, within=self._within)
+        trees = [FolderTree(tree.path) if isinstance(tree, FolderTree) else tree for tree in self.trees]
+        return ImageRoot(trees, named=self.named, within=self._within)
 
     def find(self, name: str) -> Blob | None:
         """Return the image of that name; None where there is none. Raises CellError for a name that leaves the root."""
@@ -76,56 +73,25 @@ class ImageRoot:
         return self._relative(plain)
 
     def _relative(self, name: str) -> Blob | None:
-        if (blob := self._spelt(name)) is not None or name.isascii():
-            return blob
-        forms = {normalize(form, name) for form in ("NFC", "NFD")} - {name}
-        return next((blob for form in sorted(forms) if (blob := self._spelt(form)) is not None), None)
-
-    def _spelt(self, name: str) -> Blob | None:
-        for tree, prefix in self._prefixes:
-            try:
-                return self._blob(tree, prefix + name)
-            except FileNotFoundError:
-                continue
-            except DataError as error:
-                raise CellError(error.message) from error
-        return None
-
-    def _blob(self, tree: Tree, name: str) -> Blob:
-        """Return a file of a tree. Raises FileNotFoundError if there is none, DataError if it must not be read."""
-        if not isinstance(tree, FolderTree):
-            if name not in tree.left_out and not tree.exists(name):
-                raise FileNotFoundError(name)
-            return tree.blob(name)
-        path = f"{tree.path}/{name}"
+        forms = [name] if name.isascii() else dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name)))
         try:
-            mode = os.lstat(path).st_mode
-        except (OSError, ValueError):
-            raise FileNotFoundError(path) from None
-        if stat.S_ISLNK(mode) and os.path.exists(path):  # noqa: PTH110 - hot loop
-            return tree.blob(name)  # it follows the link, and refuses one that leads out
-        if not stat.S_ISREG(mode):
-            raise FileNotFoundError(path)
-        folder = path.rpartition("/")[0]
-        if folder not in self._folders:
-            tree.blob(name)  # refuses folders that are links leading out
-            self._folders.add(folder)
-        return FileBlob(Path(path))
+            spelt = ((tree, prefix + form) for form in forms for tree, prefix in self._prefixes)
+            return next((blob for tree, place in spelt if (blob := tree.find(place)) is not None), None)
+        except DataError as error:
+            raise CellError(error.message) from error
 
     def _absolute(self, path: str) -> Blob | None:
         """Find an image by the longest end of its path that exists: tables record paths of the machine that wrote them."""
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        if ".." in parts:
+        if ".." in path.split("/"):
             raise CellError(f"image {path!r}: names must stay under their root")
         for tree in self.trees:
             root = str(tree.path.absolute())
             if path.startswith(root + "/") and (blob := self._relative(path[len(root) + 1 :])) is not None:
                 return blob
-        for first in range(max(0, len(parts) - PATH_PARTS), len(parts)):
-            if (blob := self._relative("/".join(parts[first:]))) is not None:
+        for end in ends_of(path):
+            if (blob := self._relative(end)) is not None:
                 other = self._ends.setdefault(blob.key, path)
                 if other != path:
-                    end = "/".join(parts[first:])
                     raise CellError(f"image {path!r} and {other!r} are both found as {end!r}; which of them is it?")
                 return blob
         return None

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -20,15 +19,12 @@ from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES
 from snellen.benchmarks.table.official import official_table
 from snellen.errors import DataError, UsageError
-from snellen.sources.archive import Tree
-from snellen.sources.hub import HUB, locate
-from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import TARS, FolderTree, kept_tree
+from snellen.sources.hub import HUB
+from snellen.sources.locator import files_below, on_disk, opened
+from snellen.sources.tree import FolderTree, Tree
 from snellen.sources.web_files import is_address
 
-ARCHIVES = (".zip", *TARS)
 DEPTH = 4
-MOST_FILES = 200_000
 NAMED = 8
 _NO_TABLE = re.compile(
     r"(?:dataset_infos?|dataset_dict|config|state|package|benchmark|schema|license|run_meta|summary)\.json|cache-[^/]*\.arrow",
@@ -78,20 +74,12 @@ def locate_table(source: Source, data: Data, base: Path = Path()) -> LocatedTabl
     name = str(place)
     if name.startswith(HUB):
         patterns = _patterns(source, data)
-        place = _fetched(name, None if patterns is None else tuple(patterns))
-    if place.is_dir():
-        return _chosen(name, FolderTree(place), _tables_below(place), source, data)
-    regular_file(place)
-    if place.name.lower().endswith(ARCHIVES):
-        tree = kept_tree(place)
-        return _chosen(name, tree, tree.names(), source, data)
-    return LocatedTable(name, FolderTree(place.absolute().parent), (place.name,))
-
-
-@lru_cache(maxsize=16)
-def _fetched(name: str, patterns: tuple[str, ...] | None) -> Path:
-    """Fetch a data set once per process; every pass over its rows asks for its place."""
-    return locate(name, patterns)
+        place = on_disk(name, *([tuple(patterns)] if patterns is not None else []))
+    tree, file = opened(place, ("",), "")
+    if file:
+        return LocatedTable(name, tree, (file,))
+    names = sorted(files_below(place, ROW_SUFFIXES, DEPTH)) if isinstance(tree, FolderTree) else tree.names()
+    return _chosen(name, tree, names, source, data)
 
 
 def _place(source: Source, data: Data, base: Path) -> Path:
@@ -114,23 +102,6 @@ def _patterns(source: Source, data: Data) -> list[str] | None:
     if config or split:
         return [f"*{config}*{split}*" if config else f"*{split}*"]
     return None
-
-
-def _tables_below(folder: Path) -> list[str]:
-    """Return the names of all tables below a folder; deep or huge folders are not searched to their end."""
-    names: list[str] = []
-    seen = 0
-    for inner, folders, files in os.walk(folder):
-        relative = os.path.relpath(inner, folder).replace(os.sep, "/")
-        prefix = "" if relative == "." else f"{relative}/"
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if prefix.count("/") >= DEPTH:
-            folders.clear()
-        seen += len(files)
-        names += [prefix + file for file in files if file.lower().endswith(ROW_SUFFIXES) and not file.startswith(".")]
-        if seen > MOST_FILES:
-            break
-    return sorted(names)
 
 
 def _chosen(name: str, tree: Tree, names: Sequence[str], source: Source, data: Data) -> LocatedTable:

@@ -18,7 +18,7 @@ import msgspec
 from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.errors import DataError
 from snellen.scoring.rules.vlmevalkit import MAX_CHARS, literal_list
-from snellen.sources.xlsx import CellFault
+from snellen.sources.number_formats import CellFault
 
 Row: TypeAlias = Mapping[str, Any]
 ROW_NUMBER, KEY = "#", "@key"

@@ -7,7 +7,6 @@ has them; a cell of inline images is a tuple of blobs. A dialogue adds two colum
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -28,11 +27,10 @@ from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.encodings import pick, text_stream
 from snellen.sources.number_formats import plain_value
-from snellen.sources.rows import JSON_BYTES, json_line, parsed_json, until_lost
+from snellen.sources.rows import Place, json_document, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree
-from snellen.sources.vlmevalkit_tsv import Place
 from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
@@ -236,38 +234,16 @@ def _with_bytes(row: Row, name: str, number: int) -> Row:
 def _json_rows(blob: Blob, source: Source) -> Iterator[Row | DataError]:
     name = blob.key
     with text_stream(blob, source.encoding)[0] as file:
-        content = file.read(JSON_BYTES + 1)
-    if len(content) > JSON_BYTES:
-        raise DataError(f"{name}: larger than {JSON_BYTES:,} bytes", "Convert it to JSON lines, which are streamed.")
-    try:
-        value = parsed_json(content.removeprefix(BOM))
-    except (ValueError, RecursionError) as error:
-        if _is_lines(content):
-            yield from _json_lines(content, name)
-            return
-        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise DataError(f"{name}: {why}", "Correct the file, or fetch it again.") from error
+        value = json_document(file, name)
     for number, row in enumerate(_rows_in(value, source.each, name), 1):
         if isinstance(row, dict):
             yield with_lazy_images(row, f"{name}, row {number:,}", None, Place(0, 0, number))
+        elif isinstance(row, DataError):
+            yield row
         else:
             yield DataError(
                 f"{name}, row {number:,}: an object of columns was expected", "Write each row as an object."
             )
-
-
-def _is_lines(content: bytes) -> bool:
-    """Return True for JSON lines: the first line is an object of its own."""
-    first, mark, _ = content.removeprefix(BOM).lstrip().partition(b"\n")
-    return bool(mark) and first.startswith(b"{") and isinstance(json_line(first, "", 1, content), dict)
-
-
-def _json_lines(content: bytes, name: str) -> Iterator[Row | DataError]:
-    for number, line in enumerate(io.BytesIO(content.removeprefix(BOM)), 1):
-        if text := line.strip():
-            row = json_line(text, name, number, line)
-            place = Place(0, 0, number)
-            yield row if isinstance(row, DataError) else with_lazy_images(row, f"{name}, row {number:,}", None, place)
 
 
 def _with_file_names(rows: Sequence[Any], files: Any) -> Sequence[Any]:

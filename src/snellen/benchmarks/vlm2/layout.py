@@ -15,9 +15,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources import FileBlob, FolderTree, Tree, Unreadable, ZipBlob, kept_tree, member_name
-from snellen.sources.tree import TARS
-from snellen.types import Blob
+from snellen.sources.locator import Pictures, ending_in, under
+from snellen.sources.tree import FolderTree, Tree, kept_tree
 
 Family: TypeAlias = Literal["pair", "count", "group", "video"]
 
@@ -97,7 +96,6 @@ SUBTASKS: tuple[Subtask, ...] = (
 BY_NAME = {subtask.name: subtask for subtask in SUBTASKS}
 
 
-ARCHIVES = (".zip", *TARS)
 QUESTIONS = (".jsonl", ".ndjson", ".json")
 VIDEO_ENDINGS = (".mp4", ".mov", ".avi")
 LEVELS_UP = 5
@@ -108,57 +106,16 @@ HINT = (
 )
 
 
-class SubtaskImages(Struct, frozen=True):
-    """The images or videos of one subtask.
-
-    Attributes:
-        tree: the folder or archive; None: none was found, and every image is Unreadable.
-        prefixes: what may stand before a row's own path, in the order in which they are tried; each ends with `/` or
-            is empty.
-        hint: what to do where an image is not there.
-    """
-
-    tree: Tree | None
-    prefixes: tuple[str, ...] = ()
-    hint: str = ""
-
-    def find(self, name: str, at: str, endings: Sequence[str] = ("",)) -> Blob:
-        """Return the image or video of a row, to be read when needed.
-
-        Args:
-            name: the path as the row gives it.
-            at: file and line of the row, for messages.
-            endings: what may stand behind the path, in the order in which they are tried.
-
-        Returns:
-            A blob; an Unreadable where the path leads out of its root, nothing is there, or what is there is empty.
-        """
-        key = f"{at}: {name}"
-        try:
-            plain = member_name(name, at)
-            if self.tree is None:
-                return Unreadable(key, f"{at}: {name!r} was asked for, and no pictures were found", self.hint)
-            for prefix in self.prefixes:
-                for ending in endings:
-                    place = prefix + plain + ending
-                    if place in self.tree.left_out or self.tree.exists(place):
-                        blob = self.tree.blob(place)
-                        if _is_empty(blob):
-                            return Unreadable(key, f"{at}: {blob.key} is empty (0 bytes)", "Fetch the data again.")
-                        return blob
-        except OSError as error:
-            return Unreadable(key, f"{at}: {name!r} cannot be read: {error.strerror or error}", self.hint)
-        except DataError as error:
-            return Unreadable(key, error.message if at in error.message else f"{at}: {error.message}", error.hint)
-        looked = f"{self.prefixes[0]}{plain}{endings[0]}"
-        others = f" (nor with {', '.join(endings[1:])})" if len(endings) > 1 else ""
-        return Unreadable(key, f"{at}: there is no {looked!r} in {self.tree.path}{others}", self.hint)
-
-
-def _is_empty(blob: Blob) -> bool:
-    if isinstance(blob, ZipBlob):
-        return blob.tree.size(blob.name) == 0
-    return isinstance(blob, FileBlob) and blob.path.stat().st_size == 0
+def pictures_in(tree: Tree, subtask: Subtask, prefixes: Sequence[str], hint: str) -> Pictures:
+    """Return the images or videos of a subtask in a folder or archive, behind these prefixes of a row's own path."""
+    first, *others = VIDEO_ENDINGS if subtask.family == "video" else ("",)
+    nor = f" (nor with {', '.join(others)})" if others else ""
+    return Pictures(
+        str(tree.path),
+        (under(tree, prefixes, (first, *others)),),
+        lambda path: f"there is no {prefixes[0] + path + first!r} in {tree.path}{nor}",
+        hint,
+    )
 
 
 def question_file(tree: Tree, subtask: Subtask) -> str | None:
@@ -171,19 +128,12 @@ def question_file(tree: Tree, subtask: Subtask) -> str | None:
     """
     wanted = tuple(f"{folder}/{subtask.questions}" for folder in subtask.folders)
     for name in wanted:
-        if name in tree.left_out:
-            raise tree.left_out[name]
-        if tree.exists(name):
+        if tree.find(name) is not None:
             return name
-    return _shallowest(tree, tuple(f"/{name}" for name in wanted))
+    return next(iter(ending_in(tree.names(), *wanted)), None)
 
 
-def _shallowest(tree: Tree, endings: tuple[str, ...]) -> str | None:
-    names = [name for name in tree.names() if name.endswith(endings)]
-    return min(names, key=lambda name: (name.count("/"), name), default=None)
-
-
-def beside_questions(tree: Tree, name: str, subtask: Subtask) -> SubtaskImages:
+def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
     """Return the images that belong to a question file of the same folder or archive."""
     top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
     own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
@@ -191,24 +141,24 @@ def beside_questions(tree: Tree, name: str, subtask: Subtask) -> SubtaskImages:
     if not (isinstance(tree, FolderTree) and (tree.path / own).is_dir()):
         others = {member[: member.index(inner)] + inner for member in tree.names() if f"/{inner}" in f"/{member}"}
         prefixes += [] if own in others else sorted(others)
-    return SubtaskImages(tree, tuple(prefixes), "Fetch or unpack the data again.")
+    return pictures_in(tree, subtask, prefixes, "Fetch or unpack the data again.")
 
 
-def given_pictures(images: Path, subtask: Subtask) -> SubtaskImages:
+def given_pictures(images: Path, subtask: Subtask) -> Pictures:
     """Images under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
-    tree = kept_tree(images)
-    inner = subtask.media.removeprefix("data/")
-    return SubtaskImages(
-        tree, (f"{subtask.media}/", f"{inner}/", ""), f"Check --images {images}: it should hold {subtask.media}."
+    prefixes = (f"{subtask.media}/", f"{subtask.media.removeprefix('data/')}/", "")
+    return pictures_in(
+        kept_tree(images), subtask, prefixes, f"Check --images {images}: it should hold {subtask.media}."
     )
 
 
-def above_file(path: Path, subtask: Subtask) -> SubtaskImages:
+def above_file(path: Path, subtask: Subtask) -> Pictures:
     """Return the images for a question file that was given alone: `data/...` in a folder above it."""
     for folder in list(path.absolute().parents)[:LEVELS_UP]:
         if (folder / subtask.media).is_dir():
-            return SubtaskImages(FolderTree(folder), (f"{subtask.media}/",), "Fetch or unpack the data again.")
-    return SubtaskImages(None, (), f"Give --images: the folder or zip that holds {subtask.media}.")
+            return pictures_in(FolderTree(folder), subtask, (f"{subtask.media}/",), "Fetch or unpack the data again.")
+    hint = f"Give --images: the folder or zip that holds {subtask.media}."
+    return Pictures("no images", (), lambda name: f"{name!r} was asked for, and no pictures were found", hint)
 
 
 def check_right_file(path: Path, subtask: Subtask) -> None:

@@ -12,15 +12,16 @@ from typing import Any
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import layout, vlmevalkit_tsv
-from snellen.benchmarks.vlm2.layout import Subtask, SubtaskImages
+from snellen.benchmarks.vlm2.layout import Subtask
 from snellen.errors import DataError, UsageError
-from snellen.sources import FileBlob, FolderTree, Tree, kept_tree, salvaged
-from snellen.sources import digest as digest_of
-from snellen.sources.blobs import stream
+from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.digests import content_digest
+from snellen.sources.digests import digest as digest_of
 from snellen.sources.encodings import Row
+from snellen.sources.locator import ARCHIVES, Pictures, on_disk, opened
+from snellen.sources.rows import encodable, salvaged
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.user_data import encodable, on_disk
+from snellen.sources.tree import FolderTree, Tree, kept_tree
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitImage
 from snellen.types import Blob
 
@@ -65,28 +66,18 @@ def questions(subtask: Subtask, data: Data) -> SubtaskQuestions:
     if data.path is None:
         raise UsageError(f"vlm2/{subtask.name} needs its data, and none was given", layout.HINT)
     path = on_disk(str(data.path), *FETCHED)
-    name = path.name.lower()
-    if path.is_dir():
-        return _in_folder(path, subtask, data)
-    if name.endswith(layout.ARCHIVES):
-        return _in_tree(kept_tree(path), subtask, data)
-    if name.endswith(layout.QUESTIONS):
-        return _in_file(path, subtask, data)
-    if name.endswith(".tsv"):
-        return _in_table(path, subtask, data)
-    regular_file(path)
-    raise DataError(
-        f"{path}: a folder, {', '.join((*layout.ARCHIVES, *layout.QUESTIONS))} or .tsv was expected", layout.HINT
-    )
+    tree, file = opened(path, (*layout.QUESTIONS, ".tsv"), layout.HINT)
+    if file:
+        return _in_table(path, subtask, data) if file.lower().endswith(".tsv") else _in_file(path, subtask, data)
+    return _in_folder(tree, subtask, data) if isinstance(tree, FolderTree) else _in_tree(tree, subtask, data)
 
 
-def _in_folder(folder: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
-    tree = FolderTree(folder)
+def _in_folder(tree: FolderTree, subtask: Subtask, data: Data) -> SubtaskQuestions:
     if layout.question_file(tree, subtask) is not None:
         return _in_tree(tree, subtask, data)
-    if archive := layout.inside(folder, layout.ARCHIVES, "vlm2"):
+    if archive := layout.inside(tree.path, ARCHIVES, "vlm2"):
         return _in_tree(kept_tree(archive), subtask, data)
-    if table := layout.inside(folder, (".tsv",), "vlm2"):
+    if table := layout.inside(tree.path, (".tsv",), "vlm2"):
         return _in_table(table, subtask, data)
     return _in_tree(tree, subtask, data)
 
@@ -104,26 +95,28 @@ def _in_tree(tree: Tree, subtask: Subtask, data: Data) -> SubtaskQuestions:
         if data.images is None
         else layout.given_pictures(data.images, subtask)
     )
-    return _of_rows(subtask, blob, subtask_images, tree if not isinstance(tree, FolderTree) else None)
+    return _of_rows(subtask, blob, subtask_images, tree, _given(data))
 
 
 def _in_file(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
-    regular_file(path)
     layout.check_right_file(path, subtask)
     subtask_images = (
         layout.above_file(path, subtask) if data.images is None else layout.given_pictures(data.images, subtask)
     )
-    return _of_rows(subtask, FileBlob(path), subtask_images, None)
+    return _of_rows(subtask, FileBlob(path), subtask_images, _given(data))
 
 
-def _of_rows(subtask: Subtask, blob: Blob, subtask_images: SubtaskImages, archive: Tree | None) -> SubtaskQuestions:
-    trees = {id(tree): tree for tree in (archive, subtask_images.tree) if tree is not None}
+def _given(data: Data) -> Tree | None:
+    return None if data.images is None else kept_tree(data.images)
+
+
+def _of_rows(subtask: Subtask, blob: Blob, subtask_images: Pictures, *trees: Tree | None) -> SubtaskQuestions:
     return SubtaskQuestions(
         blob.key,
         partial(_encodable, blob),
         partial(_shown, subtask, blob.key, subtask_images),
         partial(_sha256, blob),
-        tuple(_left_out(tree) for tree in trees.values() if tree.left_out),
+        tuple(_left_out(tree) for tree in dict.fromkeys(trees) if tree is not None and tree.left_out),
         partial(_lines, blob) if blob.key.lower().endswith((".jsonl", ".ndjson")) else None,
     )
 
@@ -174,17 +167,15 @@ def names(subtask: Subtask, row: Row) -> list[str]:
     return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
 
 
-def _shown(subtask: Subtask, file: str, subtask_images: SubtaskImages, line: int, row: Row) -> list[Blob]:
-    endings = layout.VIDEO_ENDINGS if subtask.family == "video" else ("",)
-    return [subtask_images.find(name, f"{file}, line {line:,}", endings) for name in names(subtask, row)]
+def _shown(subtask: Subtask, file: str, subtask_images: Pictures, line: int, row: Row) -> list[Blob]:
+    return [subtask_images.find(name, f"{file}, line {line:,}") for name in names(subtask, row)]
 
 
 def _in_table(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
     """VLMEvalKit's table; it has no videos, and so no rows of pc-vid."""
     if data.images is None:
-        subtask_images = SubtaskImages(
-            FolderTree(path.absolute().parent), ("", "images/VLM2Bench/", "images/"), "Give their folder as --images."
-        )
+        beside = FolderTree(path.absolute().parent), subtask, ("", "images/VLM2Bench/", "images/")
+        subtask_images = layout.pictures_in(*beside, "Give their folder as --images.")
     else:
         subtask_images = layout.given_pictures(data.images, subtask)
     return SubtaskQuestions(

@@ -13,10 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS, Subtask, SubtaskImages
+from snellen.benchmarks.vlm2.layout import BY_NAME, SUBTASKS, Subtask
 from snellen.errors import DataError
 from snellen.sources import vlmevalkit_tsv
 from snellen.sources.encodings import Row
+from snellen.sources.locator import Pictures
 from snellen.sources.safe_paths import regular_file
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitRow, list_elements
 from snellen.types import Blob
@@ -103,7 +104,7 @@ def rows(subtask: Subtask, path: Path) -> Iterator[tuple[int, Row | DataError]]:
         )
 
 
-def shown(path: Path, line: int, files: SubtaskImages) -> list[Blob]:
+def shown(path: Path, line: int, files: Pictures) -> list[Blob]:
     """Return the images of the row that begins in a line, to be read when needed; paths are looked for in `files`."""
     questions = table(path)
     at = f"{path}, line {line:,}"

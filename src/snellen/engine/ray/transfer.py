@@ -18,8 +18,8 @@ from msgspec import Struct, structs
 from snellen.errors import DataError
 from snellen.media.video import Frame
 from snellen.sources import FileBlob, Tree, open_tree
-from snellen.sources.archive import ArchiveLimits, MemberBlob
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
+from snellen.sources.tree import ArchiveLimits, MemberBlob
 from snellen.types import Blob, Image, Part, Prompt, Turn, Video
 
 # These hold all that they need.

@@ -24,7 +24,8 @@ from snellen.features.store.splits import read_splits
 from snellen.media import corruptions
 from snellen.media.decode import checked_header, pixel_limit, render
 from snellen.scoring.statistics import compare
-from snellen.sources.image_roots import ImageTree
+from snellen.sources import open_tree
+from snellen.sources.image_sets import set_pictures
 from snellen.types import Blob, MediaSettings, Metric
 
 if TYPE_CHECKING:
@@ -109,11 +110,12 @@ def read_images(
         raise UsageError(f"--limit {limit}: 1 or more was expected.", "Omit it to use all images.")
     count = len(rows.ids)
     taken = np.arange(count) if limit is None or limit >= count else np.arange(limit) * count // limit
-    tree = ImageTree(images)
+    tree = open_tree(images)
+    pictures = set_pictures(Path(images), tree=tree)
     try:
         for first in range(0, len(taken), chunk):
             some = taken[first : first + chunk]
-            blobs = [tree.blob(rows.ids[row]) for row in some.tolist()]
+            blobs = [pictures.blob(rows.ids[row]) for row in some.tolist()]
             batch = [resize_and_crop(_decoded(blob, spec), transform, key=blob.key) for blob in blobs]
             yield ImageBatch(
                 torch.stack(batch), rows.labels.take(some), [rows.ids[row] for row in some.tolist()], count

@@ -15,8 +15,10 @@ from snellen.features.extract.loop import EncodedRows, encode_rows
 from snellen.features.store.format import PATCH_TOKENS, StoreMeta, TokenOutput, describe_space
 from snellen.features.store.splits import read_splits
 from snellen.features.store.writer import StoreRows, StoreWriter
-from snellen.sources import FileBlob, Tree, ZipBlob, digest
-from snellen.sources.image_roots import ImageTree, missing_places
+from snellen.sources import FileBlob, digest, open_tree
+from snellen.sources.image_sets import set_pictures
+from snellen.sources.locator import Pictures
+from snellen.sources.tree import MemberBlob
 from snellen.types import Blob
 
 if TYPE_CHECKING:
@@ -74,9 +76,10 @@ def extract(
     if batch_size < 1 or threads < 1 or shard_rows < 1:
         raise UsageError("batch size, workers and rows of a shard are 1 or more.", "Correct the number.")
     rows = read_splits(splits)
-    tree = ImageTree(images)
+    tree = open_tree(images)
+    pictures = set_pictures(Path(images), tree=tree)
     try:
-        marks = _marks(tree, rows.ids, Path(images), allow_missing)
+        marks = _marks(pictures, rows.ids, Path(images), allow_missing)
         identity = {**encoder.identity(), "dtype": dtype, "data": data_digest(rows, marks)}
         if encoder.tokens:
             identity["tokens_dtype"] = tokens_dtype
@@ -98,7 +101,7 @@ def extract(
                 return writer.meta()
 
             def blob(row: int) -> Blob:
-                return tree.blob(rows.ids[row])
+                return pictures.blob(rows.ids[row])
 
             # An encoder in several workers takes the shards in its own order, and hands back parts of them.
             elsewhere = getattr(encoder, "encode_shards", None)
@@ -131,7 +134,7 @@ def data_digest(rows: StoreRows, marks: Sequence[str]) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _marks(tree: ImageTree, ids: Sequence[str], root: Path, allow_missing: bool) -> list[str]:
+def _marks(pictures: Pictures, ids: Sequence[str], root: Path, allow_missing: bool) -> list[str]:
     """Return the size in bytes or the checksum of every image, "" for a missing one, without reading any.
 
     Raises:
@@ -139,27 +142,26 @@ def _marks(tree: ImageTree, ids: Sequence[str], root: Path, allow_missing: bool)
     """
     marks: list[str] = []
     absent: list[str] = []
-    tars: dict[Path, Tree] = {}
+    tars: dict[Path, None] = {}
     for name in ids:
-        if not tree.exists(name):
+        if (located := pictures.located(name)) is None:
             absent.append(name)
             marks.append("")
             continue
-        blob = tree.blob(name)
-        if isinstance(blob, FileBlob):
-            marks.append(str(blob.path.stat().st_size))
-        elif isinstance(blob, ZipBlob):
-            marks.append(f"{blob.tree.size(blob.name)} {blob.tree.checksum(blob.name):08x}")
+        blob = located[0]
+        if not isinstance(blob, MemberBlob):
+            marks.append(str(cast(FileBlob, blob).path.stat().st_size))
+        elif (checksum := blob.tree.checksum(blob.name)) is not None:
+            marks.append(f"{blob.tree.size(blob.name)} {checksum:08x}")
         else:
             marks.append("there")
-            holder = tree.holder(name)
-            tars.setdefault(holder.path, holder)
-    for holder in tars.values():  # members of a tar have no checksums
-        marks[0] += f" {digest(holder.path)}"
+            tars.setdefault(blob.tree.path)
+    for path in tars:  # members of a tar have no checksums
+        marks[0] += f" {digest(path)}"
     if absent and (not allow_missing or len(absent) == len(ids)):
         raise DataError(
-            f"{len(ids) - len(absent):,} of {len(ids):,} images are under {root}; the first missing one: {absent[0]!r}"
-            + (f".{places}" if (places := missing_places(tree.roots)) else ""),
+            f"{len(ids) - len(absent):,} of {len(ids):,} images are under {root}; "
+            + "; ".join([f"the first missing one: {absent[0]!r}", *pictures.faults]),
             "Check --images: paths in the splits are relative to it, or to a set in it, unpacked or as an archive."
             + ("" if len(absent) == len(ids) else " To encode only those found: --allow-missing."),
         )

@@ -30,8 +30,9 @@ from snellen.reports.features.thresholds import split_measured
 from snellen.reports.render import write_page
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored
-from snellen.sources import Tree
-from snellen.sources.image_roots import ImageTree
+from snellen.sources import open_tree
+from snellen.sources.image_sets import set_pictures
+from snellen.sources.locator import Pictures
 from snellen.types import Blob, Image, Metric, Video
 
 KS = (1, 10, 20)
@@ -404,8 +405,8 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
         if images is not None:
             raise UsageError(f"--images {images}: no such file or folder", "Give the folder that contains the ids.")
         return {}, "Neighbours are shown by name. Give the folder of their images with --images."
-    tree: Tree = ImageTree(where)
-    pictures = {row: tree.blob(str(features.ids[row])) for row in sorted(rows) if _there(tree, str(features.ids[row]))}
+    files = set_pictures(where, tree=open_tree(where))
+    pictures = {row: blob for row in sorted(rows) if (blob := _picture(files, str(features.ids[row]))) is not None}
     missing = len(rows) - len(pictures)
     return (
         pictures,
@@ -413,12 +414,13 @@ def _pictures(features: Features, rows: set[int], images: Path | None) -> tuple[
     )
 
 
-def _there(tree: Tree, name: str) -> bool:
-    """Return True if the tree has an image of this name. Ids of imported features need not be file names."""
+def _picture(files: Pictures, name: str) -> Blob | None:
+    """Return the image of this name; None where there is none. Ids of imported features need not be file names."""
     try:
-        return tree.exists(name)
+        located = files.located(name)
     except (UnsafeArchiveError, OSError):
-        return False
+        return None
+    return None if located is None else located[0]
 
 
 def _as_json(

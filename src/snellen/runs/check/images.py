@@ -10,8 +10,8 @@ from msgspec import Struct
 from snellen.errors import MediaError, SnellenError
 from snellen.media import decode
 from snellen.media.encode import why_changed
-from snellen.sources.archive import MemberBlob
 from snellen.sources.blobs import FileBlob
+from snellen.sources.tree import MemberBlob
 from snellen.types import Blob, MediaSettings
 
 TINY = 28

@@ -1,16 +1,17 @@
-"""Files of a folder or repository that hold the questions of a benchmark, and files that only look alike."""
+"""Files of a folder or repository that hold the questions of a benchmark, and files that only look alike; and its media."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from snellen.benchmarks.spatial.sources.media import ARCHIVES, archives, nearby_files
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
-from snellen.sources import kept_tree
+from snellen.sources.locator import NearPlaces, Pictures, archives_below, ending_in, files_below
+from snellen.sources.tree import kept_tree
 from snellen.types import Blob
 
+DEPTH = 3  # folders below the root in which archives and tables are looked for
 TABLES = (".parquet", ".jsonl", ".ndjson", ".json")
 _VARIANT = re.compile(r"_(?:\d+frame|\d+fps|manual_cot)$")
 
@@ -31,7 +32,7 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
     Raises:
         DataError: there is none.
     """
-    names = {path.relative_to(folder).as_posix(): path for path in nearby_files(folder, TABLES)}
+    names = {name: folder / name for name in files_below(folder, TABLES, DEPTH)}
     own = folder.absolute().name
     for config in configs(task, part) if own not in configs(task, part) else ("",):
         for split in task.splits:
@@ -44,9 +45,8 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
         matches.sort(key=lambda name: (at[_is_part(name, task.together)], name))
         return tuple(names[name] for name in matches), ()
     for wanted in task.files:
-        for name, path in names.items():
-            if name == wanted or name.endswith(f"/{wanted}"):
-                return (path,), ()
+        if matches := ending_in(names, wanted):
+            return (names[matches[0]],), ()
     if part:
         matches = _of_one_kind([name for name in names if part in Path(name).name.lower()])
         if matches:
@@ -81,7 +81,7 @@ def packed_table(task: Task, path: Path) -> Blob:
 
 
 def _packed(task: Task, root: Path) -> Blob | None:
-    for path in archives(root) if task.files else ():
+    for path in archives_below(root, DEPTH) if task.files else ():
         try:
             tree = kept_tree(path)
         except DataError:
@@ -90,9 +90,8 @@ def _packed(task: Task, root: Path) -> Blob | None:
             continue  # one among several that cannot be opened: a notice says so where its media are missed
         names = [name for name in tree.names() if name.lower().endswith(TABLES)]
         for wanted in task.files:
-            for name in names:
-                if name == wanted or name.endswith(f"/{wanted}"):
-                    return tree.blob(name)
+            if matches := ending_in(names, wanted):
+                return tree.blob(matches[0])
     return None
 
 
@@ -161,6 +160,20 @@ def _is_part(name: str, together: tuple[str, ...]) -> str:
     return next((split for split in together if stem in (split.lower(), f"{split.lower()}_questions")), "")
 
 
-def is_archive(path: Path) -> bool:
-    """Return True if a file is an archive that is read in place."""
-    return path.name.lower().endswith(ARCHIVES)
+class MediaFiles(Pictures):
+    """Images, videos and masks by the paths that rows give, under a folder or archive, or near by."""
+
+    def __init__(self, root: Path, *, by_name: bool = False) -> None:
+        places = NearPlaces(root, DEPTH, by_name=by_name)
+
+        def absent(path: str) -> str:
+            many = len(places.trees)
+            looked = f"nor in {many} archive{'s' if many > 1 else ''} there" if many else "and no archive is there"
+            return f"{path} is not under {root}, {looked}"
+
+        hint = "Fetch the data again, or give the media's folder or archive as --images."
+        super().__init__(str(root), (places,), absent, hint, places.archives)
+
+    def find(self, path: str, at: str) -> Blob:
+        """Return a file as `Pictures.find`; the slash before a path and the backslashes of Windows are no fault."""
+        return super().find(path.removeprefix("/").replace("\\", "/"), at)

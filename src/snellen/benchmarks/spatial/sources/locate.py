@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.question import QuestionSource
 from snellen.benchmarks.spatial.sources import carried, vlmevalkit
-from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, is_archive, packed_table, patterns
+from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, packed_table, patterns
 from snellen.benchmarks.spatial.sources.official import OfficialFiles
 from snellen.benchmarks.spatial.sources.subsets import SelectedQuestions, chosen_subsets, for_subsets
 from snellen.benchmarks.spatial.sources.vlmevalkit import KitFile
 from snellen.benchmarks.spatial.tasks import EVERY, MORE, Task
 from snellen.errors import DataError, UsageError
-from snellen.sources import locate
 from snellen.sources.hub import HUB
+from snellen.sources.locator import ARCHIVES, on_disk
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.user_data import on_disk
 
 MEDIA = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.mp4", "*.jpg", "*.jpeg", "*.png")
 
@@ -57,7 +55,7 @@ def _file(task: Task, part: str, path: Path, media: Path) -> QuestionSource:
         return carried.CarriedQuestions(task, part, path)
     if path.suffix.lower() == ".tsv":
         return KitFile(task, part, path, media)
-    if is_archive(path):
+    if path.name.lower().endswith(ARCHIVES):
         return OfficialFiles(task, part, path, (packed_table(task, path),), media)
     if path.suffix.lower() in TABLES:
         return OfficialFiles(task, part, path, (path,), media)
@@ -75,10 +73,9 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
     """
     if data.images is not None:
         return on_disk(str(data.images), task.media or MEDIA)
-    return path if path.is_dir() or is_archive(path) else path.absolute().parent
+    return path if path.is_dir() or path.name.lower().endswith(ARCHIVES) else path.absolute().parent
 
 
-@lru_cache(maxsize=32)
 def questions_on_disk(place: str, name: str, part: str, subsets: tuple[str, ...] = ()) -> Path:
     """Return the path, or the folder of the hub's files: asked of the hub once a process.
 
@@ -86,21 +83,19 @@ def questions_on_disk(place: str, name: str, part: str, subsets: tuple[str, ...]
     and from the same commit.
 
     Raises:
-        DataError: as `snellen.sources.web_files`; no questions of the benchmark are in the repository.
+        DataError: as `on_disk`; no questions of the benchmark are in the repository.
     """
     if not place.startswith(HUB):
         return Path(place)
     task = for_subsets(EVERY[name], subsets)
-    wanted = patterns(task, part)
-    try:
-        folder = locate(place, patterns=wanted)
-    except DataError:
-        if not task.media:
-            raise
-        folder = locate(place, patterns=[*wanted, *task.media])  # OmniSpatial's questions lie in its archive
+    wanted = tuple(patterns(task, part))
+    if not task.media:
+        folder = on_disk(place, wanted)
+    else:
+        folder = on_disk(place, wanted, (*wanted, *task.media))  # OmniSpatial's questions lie in its archive
     if not any(folder.glob("*.tsv")):
         chosen(task, part, folder)
     if not task.media:
         return folder
     repo = place.partition("@")[0]
-    return locate(f"{repo}@{folder.name}", patterns=[*wanted, *task.media])
+    return on_disk(f"{repo}@{folder.name}", (*wanted, *task.media))

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.scorers.points import Mask
-from snellen.benchmarks.spatial.sources.media import MediaFiles
+from snellen.benchmarks.spatial.sources.find_files import MediaFiles
 from snellen.benchmarks.spatial.sources.rows import FILE, Row
 from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import Task

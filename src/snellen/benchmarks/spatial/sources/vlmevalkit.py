@@ -20,8 +20,7 @@ from msgspec import structs
 
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.scorers.points import Mask
-from snellen.benchmarks.spatial.sources.find_files import TABLES, kit_tables
-from snellen.benchmarks.spatial.sources.media import MediaFiles
+from snellen.benchmarks.spatial.sources.find_files import TABLES, MediaFiles, kit_tables
 from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.sources.rows import FILE, Row, paths
 from snellen.benchmarks.spatial.sources.rows import question as question_of

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from snellen.errors import DataError, UnsafeArchiveError
-from snellen.sources.image_roots import ImageRoots, ImageTree
+from snellen.sources.image_sets import set_pictures
+from snellen.sources.locator import Pictures
 
 BIRD = "images/001.Black_footed_Albatross/Black_Footed_Albatross_0046_18.jpg"
 DOG = "images/n02085620-Chihuahua/n02085620_10074.jpg"
@@ -102,9 +103,8 @@ def placed(root: Path, member: str) -> Path:
     return root
 
 
-def read(roots: ImageRoots, image: str) -> bytes:
-    tree, name = roots.find(image) or pytest.fail(f"{image} was not found")
-    return tree.blob(name).read()
+def read(roots: Pictures, image: str) -> bytes:
+    return roots.blob(image).read()
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["set named", "set by path"])
@@ -112,27 +112,27 @@ def read(roots: ImageRoots, image: str) -> bytes:
 def test_an_archive_as_it_comes_serves_its_images(tmp_path, name, image, archive, member, known):
     path = put(tmp_path / archive, member)
     sets = [name] if known else []
-    assert read(ImageRoots(tmp_path, sets), image) == content(image)
-    assert read(ImageRoots(path, sets), image) == content(image)
+    assert read(set_pictures(tmp_path, sets), image) == content(image)
+    assert read(set_pictures(path, sets), image) == content(image)
 
 
 @pytest.mark.parametrize(("name", "image", "member"), FOLDERS)
 def test_an_unpacked_archive_serves_its_images(tmp_path, name, image, member):
     placed(tmp_path / "all", member)
-    assert read(ImageRoots(tmp_path / "all", [name]), image) == content(image)
+    assert read(set_pictures(tmp_path / "all", [name]), image) == content(image)
 
 
 @pytest.mark.parametrize("inside", ["images", "Images", "CUB_200_2011/images", "shelf/CUB_200_2011/images"])
 def test_the_folder_of_images_itself_may_be_named(tmp_path, inside):
     placed(tmp_path / inside, BIRD.partition("/")[2])
-    assert read(ImageRoots(tmp_path / inside, ["cub"]), BIRD) == content(BIRD)
+    assert read(set_pictures(tmp_path / inside, ["cub"]), BIRD) == content(BIRD)
 
 
 def test_one_folder_of_archives_serves_all_sets(tmp_path):
     for _, _, archive, member in ARCHIVES:
         if not (tmp_path / archive).exists():
             put(tmp_path / archive, member)
-    roots = ImageRoots(tmp_path)
+    roots = set_pictures(tmp_path)
     for _, image, _, _ in ARCHIVES:
         assert read(roots, image) == content(image)
 
@@ -141,28 +141,30 @@ def test_only_archives_that_may_hold_the_image_are_opened(tmp_path):
     put(tmp_path / "car_ims.tgz", CAR)
     (tmp_path / "food-101.tar.gz").write_bytes(b"damaged")
     (tmp_path / "own.zip").write_bytes(b"damaged")
-    roots = ImageRoots(tmp_path)
+    roots = set_pictures(tmp_path)
     assert read(roots, CAR) == content(CAR)
-    assert roots.problems == {}
-    assert roots.find(FOOD) is None
-    assert list(roots.problems) == ["food-101.tar.gz"]
+    assert roots.faults == []
+    assert roots.located(FOOD) is None
+    (fault,) = roots.faults
+    assert fault.startswith("food-101.tar.gz cannot be used: ")
 
 
 def test_a_pointer_and_an_archive_of_another_kind_are_named_with_what_to_do(tmp_path):
     (tmp_path / "CUB.zip").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1200000000\n")
     (tmp_path / "CUB_200_2011.tar.xz").write_bytes(b"xz")
-    roots = ImageRoots(tmp_path, ["cub"])
-    assert roots.find(BIRD) is None
-    assert "1,200,000,000 bytes were not fetched" in roots.problems["CUB.zip"]
-    assert "git lfs pull" in roots.problems["CUB.zip"]
-    assert "unpack it" in roots.problems["CUB_200_2011.tar.xz"]
+    roots = set_pictures(tmp_path, ["cub"])
+    assert roots.located(BIRD) is None
+    faults = {fault.split(" ")[0]: fault for fault in roots.faults}
+    assert "1,200,000,000 bytes were not fetched" in faults["CUB.zip"]
+    assert "git lfs pull" in faults["CUB.zip"]
+    assert "unpack it" in faults["CUB_200_2011.tar.xz"]
 
 
 def test_an_archive_in_an_archive_is_named(tmp_path):
     put(tmp_path / "deepfashion.zip", "Img/img.zip")
-    roots = ImageRoots(tmp_path)
-    assert roots.find(COAT) is None
-    assert "Img/img.zip" in roots.problems["deepfashion.zip"]
+    roots = set_pictures(tmp_path)
+    with pytest.raises(DataError, match=r"deepfashion\.zip cannot be used: it holds Img/img\.zip"):
+        roots.blob(COAT)
 
 
 def test_a_set_that_is_linked_into_the_folder_is_read_and_other_links_are_not(tmp_path):
@@ -171,19 +173,19 @@ def test_a_set_that_is_linked_into_the_folder_is_read_and_other_links_are_not(tm
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "CUB_200_2011").symlink_to(tmp_path / "disk/birds", target_is_directory=True)
     (tmp_path / "images" / "other").symlink_to(tmp_path / "disk/secret", target_is_directory=True)
-    roots = ImageRoots(tmp_path / "images")
+    roots = set_pictures(tmp_path / "images")
     assert read(roots, BIRD) == content(BIRD)
     with pytest.raises(UnsafeArchiveError, match="symbolic link"):
-        roots.find(CAR)
+        roots.located(CAR)
     with pytest.raises(UnsafeArchiveError):
-        roots.find("images/../../disk/secret/x.jpg")
+        roots.located("images/../../disk/secret/x.jpg")
 
 
-def test_a_tree_of_images_has_those_of_all_archives_under_the_paths_of_a_split(tmp_path):
+def test_images_of_all_archives_are_under_the_paths_of_a_split(tmp_path):
     put(tmp_path / "fgvc-aircraft-2013b.tar.gz", "fgvc-aircraft-2013b/data/images/1514522.jpg")
-    tree = ImageTree(tmp_path)
-    assert tree.exists(AIRCRAFT)
-    assert not tree.exists("images/0000001.jpg")
-    assert tree.read(AIRCRAFT) == tree.open(AIRCRAFT).read() == content(AIRCRAFT)
-    with pytest.raises(DataError):
-        tree.blob("images/0000001.jpg")
+    pictures = set_pictures(tmp_path)
+    blob = pictures.find(AIRCRAFT, "split.csv, line 1")
+    assert blob.read() == blob.open().read() == content(AIRCRAFT)
+    assert pictures.located("images/0000001.jpg") is None
+    with pytest.raises(DataError, match=r"split\.csv, line 2: image 'images/0000001\.jpg' is not under"):
+        pictures.find("images/0000001.jpg", "split.csv, line 2").read()
