@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
 SCALE, DATA, BATCHES = "Several GPUs or hosts", "Data", "Batches"
 LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
-
-
 FILE_HINT = "Check the path: @FILE names a file that holds one JSON object."
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 IdIs = Annotated[str, option_of(ModelOptions, "id_is", panel=DATA)]
