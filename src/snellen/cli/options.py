@@ -47,6 +47,15 @@ Trust = Annotated[
 WriteReport = Annotated[bool, option("Write report.html.", names=("--report/--no-report",), panel=OUTPUT)]
 JsonResult = Annotated[bool, option("One JSON object on stdout.", names=("--json",), panel=OUTPUT)]
 Quiet = Annotated[bool, option("No progress.", names=("--quiet", "-q"), panel=OUTPUT)]
+ReviewedProfile = Annotated[
+    str | None,
+    option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first"),
+]
+ShowGold = Annotated[bool, option("Show the gold answers of a restricted benchmark too.")]
+IdField = Annotated[str | None, option("Field of the file with the id.", value="NAME")]
+ReplyField = Annotated[str | None, option("Field of the file with the reply.", value="NAME")]
+Port = Annotated[int, option("Port to listen on; 0 selects a free one.", least=0, most=65535)]
+BenchmarkName = Annotated[str, option("Name of the benchmark.", said="the folder's name")]
 LogTo = Annotated[
     list[str] | None,
     option(
