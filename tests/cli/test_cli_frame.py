@@ -42,20 +42,9 @@ def modules(folder: Path, *words: str) -> set[str]:
     return set((folder / "modules").read_text().split())
 
 
-def test_help_imports_no_command():
-    code = "import sys; from snellen.cli import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
-    loaded = set(done.stderr.split())
-    assert not loaded & {
-        "numpy",
-        "aiohttp",
-        "msgspec",
-        *HEAVY,
-        "snellen.cli.run",
-        "snellen.runs.evaluate",
-        "snellen.runs.perform",
-    }
-    assert all(name in done.stdout for name in COMMANDS)
+def test_help_imports_no_command(tmp_path):
+    ours = ("snellen.cli.run", "snellen.runs.evaluate", "snellen.runs.perform")
+    assert not modules(tmp_path, "--help") & {"numpy", "aiohttp", "msgspec", *HEAVY, *ours}
 
 
 def test_a_run_over_an_endpoint_imports_nothing_heavy_and_few_modules_of_our_own(lights, tmp_path, stub):
@@ -169,22 +158,6 @@ def test_doctor_asks_an_endpoint_only_when_told_to(snellen, stub):
     assert dead.status == 1 and "FAULT  endpoint" in dead.out
 
 
-def test_ctrl_c_ends_a_run_with_130_and_keeps_its_answers(lights, tmp_path):
-    with fast.running(latency_s=0.2) as server:
-        words = ["run", "lights", "-m", f"api:{fast.MODEL}", "--base-url", server.url, "-c", "2", "--out", "run"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "snellen", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-        ) as process:
-            while server.stats()["served"] < 4:
-                assert process.poll() is None
-                time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "Run the same command again to resume" in err and "Traceback" not in err
-    assert len((tmp_path / "run" / "results.jsonl").read_text().splitlines()) >= 4
-
-
 ENDS_ITSELF = """
 import os, signal, sys
 from {module} import {where} as place
@@ -280,7 +253,7 @@ def test_a_run_in_the_middle_of_its_questions_ends_with_the_signals_status(light
     error = json.loads(out)["runs"][0]["error"]
     assert error["exit_code"] == status
     assert f"stopped by {'Ctrl-C' if number == signal.SIGINT else number.name} after" in error["message"]
-    assert "Traceback" not in err
+    assert "Run the same command again to resume" in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize("first", [signal.SIGUSR1, signal.SIGTERM])

@@ -119,29 +119,20 @@ def test_a_module_that_cannot_be_imported_is_named_with_file_and_line(module, ca
     assert said.format(name=name) in err
 
 
-def test_a_model_of_the_users_that_raises_is_recorded_with_file_and_line(module, tmp_path):
+@pytest.mark.parametrize(
+    ("raising", "error"), [("{}['reply']", "KeyError: 'reply'"), ("next(iter(()))", "StopIteration")]
+)
+def test_a_model_of_the_users_that_raises_is_recorded_with_file_and_line(module, tmp_path, raising, error):
     from snellen import evaluate
 
     name = module(
-        "own_model",
+        f"own_model_{error[:3]}",
         "class Own:\n    name = 'own:m'\n    def identity(self): return {}\n    async def preflight(self): ...\n"
-        "    async def answer(self, prompt):\n        return {}['reply']\n    async def close(self): ...\n",
+        f"    async def answer(self, prompt):\n        return {raising}\n    async def close(self): ...\n",
     )
     run = evaluate("chart", __import__(name).Own(), out=tmp_path / "run", limit=1)
     (line,) = run.folder.results.read_text().splitlines()
-    assert "KeyError: 'reply'" in line and f"{name}.py:6" in line
-
-
-def test_an_iterator_at_its_end_in_a_model_is_recorded_with_file_and_line(module, tmp_path):
-    from snellen import evaluate
-
-    name = module(
-        "own_iterator",
-        "class Own:\n    name = 'own:m'\n    def identity(self): return {}\n    async def preflight(self): ...\n"
-        "    async def answer(self, prompt):\n        return next(iter(()))\n    async def close(self): ...\n",
-    )
-    run = evaluate("chart", __import__(name).Own(), out=tmp_path / "run", limit=1)
-    assert f"{name}.py:6" in run.folder.results.read_text()
+    assert error in line and f"{name}.py:6" in line
 
 
 def test_a_fault_of_snellen_itself_is_still_called_one(monkeypatch, capsys):

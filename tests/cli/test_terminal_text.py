@@ -20,11 +20,16 @@ OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|[0-9]*A|[0-9]*G)")
 
 
 def terminal(*words: str, folder: Path, **environment: str) -> str:
-    """What the installed command writes to a terminal of 100 columns, both streams."""
+    """What the installed command, or Python's -c, writes to a terminal of 100 columns, both streams."""
     mine, theirs = pty.openpty()
     settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
     process = subprocess.Popen(
-        [sys.executable, "-m", "snellen", *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=settings
+        [sys.executable, *(() if words[0] == "-c" else ("-m", "snellen")), *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env=settings,
     )
     os.close(theirs)
     printed = b""
@@ -64,31 +69,36 @@ def evil(snellen: Callable[..., Any], tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("list", "--runs", "--results", "."),
-        ("score", "evil"),
-        ("score", "evil", "--benchmark", EVIL),
-        ("score", "evil", "--no-such-option", EVIL),
-        ("score", EVIL),
-        ("score", "evil", "--profile", EVIL),
-        ("query", "select * from results, runs", "evil"),
-        ("query", f"select '{EVIL}'", "evil"),
-        ("query", f"select '{EVIL}' from nowhere", "evil"),
-        ("failures", "evil"),
-        ("rerun", "evil"),
-        ("run", EVIL),
-        ("run", "lights", "-m", EVIL),
-        ("run", "lights", "-m", "pixels", "--limit", EVIL),
-        (EVIL,),
-    ],
-    ids=lambda words: " ".join(words).replace(EVIL, "EVIL"),
+SHOWN = (
+    ("list", "--runs", "--results", "."),
+    ("score", "evil"),
+    ("score", "evil", "--benchmark", EVIL),
+    ("score", "evil", "--no-such-option", EVIL),
+    ("score", EVIL),
+    ("score", "evil", "--profile", EVIL),
+    ("query", "select * from results, runs", "evil"),
+    ("query", f"select '{EVIL}'", "evil"),
+    ("query", f"select '{EVIL}' from nowhere", "evil"),
+    ("failures", "evil"),
+    ("rerun", "evil"),
+    ("run", EVIL),
+    ("run", "lights", "-m", EVIL),
+    ("run", "lights", "-m", "pixels", "--limit", EVIL),
+    (EVIL,),
 )
-def test_text_from_outside_moves_and_colours_nothing_on_a_terminal(words, evil):
-    printed = terminal(*words, folder=evil)
-    assert printed and of_outside(printed) == []
-    assert "\x1b" not in OWN.sub("", printed)
+ALL_OF_THEM = (
+    "import json, os, sys; from snellen.cli import main\n"
+    "for words in json.loads(sys.argv[1]): main(words); sys.stdout.flush(); sys.stderr.flush(); os.write(1, b'NEXT')"
+)
+
+
+def test_text_from_outside_moves_and_colours_nothing_on_a_terminal(evil):
+    words = ("-c", ALL_OF_THEM, json.dumps(SHOWN))
+    *each, end = terminal(*words, folder=evil).split("NEXT")
+    assert len(each) == len(SHOWN) and not end
+    for words, printed in zip(SHOWN, each, strict=True):
+        assert printed and of_outside(printed) == [], words
+        assert "\x1b" not in OWN.sub("", printed), words
 
 
 def test_the_progress_line_of_a_run_on_a_terminal_shows_error_kinds_of_a_server_as_text(evil, hostile):

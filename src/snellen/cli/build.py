@@ -74,7 +74,7 @@ class SamplingOptions:
     seed: int = option("Seed of all random draws.", 0)
     workers: int = option("Number of processes; it does not change the files.", 1, least=1)
     copy_images: bool = option("Copy the images under neutral names, without Exif.", False)
-    name: str = option("Name of the benchmark.", "", said="the folder's name")
+    name: shared.BenchmarkName = ""
     version: str = option("Version of the benchmark; raise it when you rebuild.", "1")
 
 
@@ -172,7 +172,7 @@ class StageOptions:
 
     stage: Stage = option("One stage, or all in order.", "all")
     skip: str | None = option("Skip hard, leaks, evidence or review; the data card reports it.", value="A,B")
-    name: str = option("Name of the benchmark.", "", said="the folder's name")
+    name: shared.BenchmarkName = ""
     version: str = option("Version of the benchmark.", "1.0", panel=PACK)
     without_undecided: bool = option("Omit undecided candidates.", False, panel=PACK)
 

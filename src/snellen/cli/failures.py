@@ -43,7 +43,7 @@ class PagesOptions:
     pages: Path | None = option(
         "Write one HTML page per answer, and an index with filters and a review form.", value="DIR"
     )
-    show_gold: bool = option("Show the gold answers of a restricted benchmark too.", False)
+    show_gold: shared.ShowGold = False
 
 
 def failures(

@@ -24,8 +24,8 @@ class ImportedFileOptions:
         value="id|position|index|ordinal|META",
         said="the only reading that fits",
     )
-    id_field: str | None = option("Field of the file with the id.", value="NAME")
-    reply_field: str | None = option("Field of the file with the reply.", value="NAME")
+    id_field: shared.IdField = None
+    reply_field: shared.ReplyField = None
     model: str | None = option(
         "Name of the model that answered, for tables and reports.",
         names=("--model", "-m"),

@@ -27,6 +27,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -121,9 +122,7 @@ def option_of(struct: type, field: str, default: Any = ..., *, panel: str | None
     """Return the option of a setting, with the text, range, names and default of the struct's field (snellen.setting)."""
     setting = settings_of(struct)[field]
     if default is ...:
-        from msgspec import structs  # not for every `snellen --help`
-
-        default = next(each.default for each in structs.fields(struct) if each.name == field)
+        default = _defaults(struct)[field]
     return option(
         setting.text,
         default,
@@ -135,6 +134,13 @@ def option_of(struct: type, field: str, default: Any = ..., *, panel: str | None
         panel=panel,
         env=env,
     )
+
+
+@cache
+def _defaults(struct: type) -> dict[str, Any]:
+    from msgspec import structs  # not for every `snellen --help`
+
+    return {each.name: each.default for each in structs.fields(struct)}
 
 
 def argument(text: str, default: Any = REQUIRED, *, value: str = "", said: str = "") -> Any:

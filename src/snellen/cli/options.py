@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 ENDPOINT, WRITING, IMAGES = "Endpoint (api:)", "How the model writes", "Images and videos"
 SCALE, DATA, BATCHES = "Several GPUs or hosts", "Data", "Batches"
 LOCAL, BUDGET, OUTPUT = "Local models (local:, embedded)", "Limits", "Output"
-
-
 FILE_HINT = "Check the path: @FILE names a file that holds one JSON object."
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 IdIs = Annotated[str, option_of(ModelOptions, "id_is", panel=DATA)]
@@ -49,6 +47,15 @@ Trust = Annotated[
 WriteReport = Annotated[bool, option("Write report.html.", names=("--report/--no-report",), panel=OUTPUT)]
 JsonResult = Annotated[bool, option("One JSON object on stdout.", names=("--json",), panel=OUTPUT)]
 Quiet = Annotated[bool, option("No progress.", names=("--quiet", "-q"), panel=OUTPUT)]
+ReviewedProfile = Annotated[
+    str | None,
+    option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first"),
+]
+ShowGold = Annotated[bool, option("Show the gold answers of a restricted benchmark too.")]
+IdField = Annotated[str | None, option("Field of the file with the id.", value="NAME")]
+ReplyField = Annotated[str | None, option("Field of the file with the reply.", value="NAME")]
+Port = Annotated[int, option("Port to listen on; 0 selects a free one.", least=0, most=65535)]
+BenchmarkName = Annotated[str, option("Name of the benchmark.", said="the folder's name")]
 LogTo = Annotated[
     list[str] | None,
     option(

@@ -41,7 +41,7 @@ def report(
     ),
     moved: shared.MovedOptions,
     max_answers: int = option("Maximum answers in the gallery; unusable and incorrect ones come first.", 2000, least=1),
-    show_gold: bool = option("Show the gold answers of a restricted benchmark too.", False),
+    show_gold: shared.ShowGold = False,
     redact: Path | None = option(
         "Instead of the page: write the run's results without gold answers, evidence and images, for publication.",
         value="DIR",

@@ -288,7 +288,7 @@ class DecisionDesign(StrEnum):
 def card(
     runs: list[Path] = argument("Run folders with reviews.", value="RUN…"),
     *,
-    of: str | None = option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first"),
+    of: shared.ReviewedProfile = None,
     by: list[str] | None = option(
         "Slice by this meta column; may be repeated.", value="META", said="kind, level, task …"
     ),

@@ -34,8 +34,8 @@ class AnswerFileOptions:
 
     PANEL: ClassVar[str] = "Answers of other programs"
 
-    id_field: str | None = option("Field of the file with the id.", value="NAME")
-    reply_field: str | None = option("Field of the file with the reply.", value="NAME")
+    id_field: shared.IdField = None
+    reply_field: shared.ReplyField = None
     id_is: str = option(
         "What the ids are: sample ids, positions from 0, numbers from 1, or a meta field of the samples.",
         "id",
@@ -49,7 +49,7 @@ class ReviewOptions:
 
     PANEL: ClassVar[str] = "Reviews (--profile reviewed, audited)"
 
-    of: str | None = option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first")
+    of: shared.ReviewedProfile = None
     wrong_gold: str = option(
         "Samples with a wrong gold answer: leave out, score by the corrected answer, or score as they are.",
         "omit",

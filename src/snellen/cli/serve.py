@@ -23,7 +23,7 @@ class ServerOptions:
     """Address, name and limits of the server."""
 
     host: str = option("Address to listen on. The default is reachable from this machine only.", "127.0.0.1")
-    port: int = option("Port to listen on; 0 selects a free one.", 8000, least=0, most=65535)
+    port: shared.Port = 8000
     name: str | None = option("Model name for clients; by default its name here.")
     api_key_env: str | None = option("Environment variable that holds the key clients must send.")
     max_body_mb: int = option("Maximum size of a request, in MiB.", 64, least=1)

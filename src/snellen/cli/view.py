@@ -23,7 +23,7 @@ class ViewServerOptions:
 
     PANEL: ClassVar[str] = "Server"
 
-    port: int = option("Port to listen on; 0 selects a free one.", 8765, least=0, most=65535)
+    port: shared.Port = 8765
     host: str = option("Address to listen on. Any other than the default requires --token.", "127.0.0.1")
     token: bool = option(
         "Require a random token, printed as part of the address; a cookie keeps it in the browser. "

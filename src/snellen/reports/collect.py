@@ -11,7 +11,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from snellen.reports.acuity.view import ThresholdSample
 from snellen.reports.escape import clip, escape_invisible, text_of_value
 from snellen.reports.gallery_sample import StratifiedSample, Stratum, slice_of
 from snellen.reports.views import MANY, PageLimits, RunView
@@ -298,6 +297,8 @@ def _draw_near_thresholds(
     run: RunView, number: int, tally: RunTally, limits: PageLimits, room: int
 ) -> list[GalleryAnswer]:
     """Choose answers of every condition of a run of acuity near its threshold."""
+    from snellen.reports.acuity.view import ThresholdSample
+
     assert run.acuity is not None  # noqa: S101 - such runs alone
     sample: ThresholdSample[GalleryAnswer] = ThresholdSample(run.acuity, room)
     for order, answer in enumerate(run.answers()):

@@ -16,9 +16,6 @@ from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.reports import plots, tables
-from snellen.reports.acuity.figures import acuity_figures
-from snellen.reports.acuity.page import acuity_card, acuity_head, card_runs, threshold_table
-from snellen.reports.acuity.view import SHARES_IN_WORDS
 from snellen.reports.collect import SEED, CollectedRuns, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows
@@ -179,6 +176,8 @@ def describe_omitted(gathered: CollectedRuns, limits: PageLimits) -> str:
     answers = sum(gathered.tallies[number].answers for number in adaptive)
     sentences = []
     if drawn < answers:
+        from snellen.reports.acuity.view import SHARES_IN_WORDS
+
         sentences.append(
             f"Showing {drawn:,} of {answers:,} answers{' of acuity' if len(adaptive) < len(gathered.tallies) else ''} and "
             f"leaving out {answers - drawn:,}: {SHARES_IN_WORDS}, drawn with seed {SEED}."
@@ -253,11 +252,34 @@ def build_charts(runs: Sequence[RunView], first: Sequence[Series]) -> list[list[
     return [charts[column.run] for column in first]
 
 
+def _measured_acuity(runs: Sequence[RunView]) -> bool:
+    return any(run.acuity is not None for run in runs)
+
+
+def _acuity_parts(runs: Sequence[RunView], first: Sequence[Series], *, many: bool) -> dict[str, Any]:
+    """Build heads, card and table of the runs of acuity; without any, nothing of acuity is loaded."""
+    if not _measured_acuity(runs):
+        return {"heads": [None] * len(runs), "card": None, "thresholds": None}
+    from snellen.reports.acuity.page import acuity_card, acuity_head, card_runs, threshold_table
+
+    measured = card_runs(runs, first)
+    return {
+        "heads": [acuity_head(run.acuity) for run in runs],
+        "card": None if many else acuity_card(measured),
+        "thresholds": threshold_table(measured) if many else None,
+    }
+
+
 def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]:
     """Draw every plot of the page, the eye charts first."""
     every, first = build_series(runs, gathered)
+    thresholds: Sequence[Plot] = ()
     with page_style():
-        thresholds = acuity_figures(card_runs(runs, first))
+        if _measured_acuity(runs):
+            from snellen.reports.acuity.figures import acuity_figures
+            from snellen.reports.acuity.page import card_runs
+
+            thresholds = acuity_figures(card_runs(runs, first))
         named = zip(build_charts(runs, first), eye_chart_names(first), strict=True)
         charts = [eye_chart_plot(chart, name) for chart, name in named]
     if len(runs) >= MANY:
@@ -302,6 +324,7 @@ def _render(
     data, album = gallery_data(runs, gathered, _smaller(limits) if many else limits)
     every, first = build_series(runs, gathered)
     charts = build_charts(runs, first)
+    acuity = _acuity_parts(runs, first, many=many)
     heads = [
         {
             "run": run,
@@ -309,17 +332,17 @@ def _render(
             "top": tables.metric_rows([column], runs)[0] if column.metrics else None,
             "chart": chart,
             "chart_name": chart_name,
-            "acuity": acuity_head(run.acuity),
+            "acuity": head,
             "facts": list({**tables.answer_facts(column.tally), **run.facts}.items()),
             "wrong": tables.incorrect_link(column),
             "not_right": tables.count_incorrect(column),
         }
-        for run, column, chart, chart_name in zip(runs, first, charts, eye_chart_names(first), strict=True)
+        for run, column, chart, chart_name, head in zip(
+            runs, first, charts, eye_chart_names(first), acuity["heads"], strict=True
+        )
     ]
     labelled = _labelled(runs, first)
     published = tables.published_tables(every, runs)
-    measured = card_runs(runs, first)
-    card = None if many else acuity_card(measured)
     copies = {
         "compared": paired_copy(comparisons),
         "labels": labels_copy(labelled),
@@ -330,13 +353,13 @@ def _render(
         "page.html.jinja",
         read_asset("report.css")
         + (read_asset("many_runs.css") if many else "")
-        + (read_asset("acuity.css") if measured else ""),
+        + (read_asset("acuity.css") if acuity["card"] or acuity["thresholds"] else ""),
         read_asset("report.js") + (read_asset("run_table.js") if many else "") + read_asset("copies.js"),
         title=_title(runs),
         many=many,
         heads=heads,
-        card=card,
-        thresholds=threshold_table(measured) if many else None,
+        card=acuity["card"],
+        thresholds=acuity["thresholds"],
         every=every,
         **fields,
         labelled=labelled,

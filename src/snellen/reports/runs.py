@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from snellen.errors import DataError, UsageError
-from snellen.reports.acuity.view import acuity_view, is_acuity
 from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
@@ -22,6 +21,9 @@ from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import distinguishing, overview, present_state
 from snellen.runs.suite_overall import suite_overall
+
+if TYPE_CHECKING:
+    from snellen.reports.acuity.view import AcuityView
 
 
 def report(
@@ -131,8 +133,17 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
         tokens=(totals.input_tokens, totals.output_tokens) if used else None,
         cost=totals.cost,
         cost_is_least=bool(totals.uncounted),
-        acuity=acuity_view(run) if is_acuity(run) else None,
+        acuity=_acuity(run),
     )
+
+
+def _acuity(run: Run) -> AcuityView | None:
+    """Return what a run of acuity measured; None for another run, whose report loads nothing of acuity."""
+    if run.benchmark.name.partition("/")[0] != "acuity":
+        return None
+    from snellen.reports.acuity.view import acuity_view
+
+    return acuity_view(run)
 
 
 def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) -> tuple[list[PairedView], str]:

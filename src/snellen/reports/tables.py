@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Published
-from snellen.reports.acuity.view import interval_text, level_text
 from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
@@ -108,6 +107,8 @@ def metric_cell(metric: Metric, column: Series, run: RunView) -> MetricCell:
 def metric_texts(metric: Metric) -> tuple[str, str]:
     """Format value and interval of a metric; thresholds of acuity as its card has them."""
     if metric.name.startswith(THRESHOLD) and metric.value is not None and metric.unit not in ("fraction", "points"):
+        from snellen.reports.acuity.view import interval_text, level_text
+
         interval = "" if metric.ci95 is None else interval_text(*metric.ci95, metric.unit)
         return level_text(metric.value, metric.unit), interval
     return format_value(metric.value, metric.unit), format_interval(metric.ci95, metric.unit)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, print_notes, redraw, show, show_json
-from snellen.cli.features.shared import group
+from snellen.cli.features.shared import BatchSize, Device, Encoder, group
 from snellen.cli.option_parsing import REQUIRED, option
 from snellen.errors import UsageError
 
@@ -50,17 +50,13 @@ class EncodingOptions:
     output: str | None = option(
         "Output of the encoder, as of `snellen features extract`.", value="NAME", said="its first"
     )
-    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
-    batch_size: int = option("Images per batch.", 64, least=1)
+    device: Device = "auto"
+    batch_size: BatchSize = 64
 
 
 @group.command()
 def acuity(
-    encoder: str = option(
-        "A vision model, or a vision-language model, whose vision tower is used.",
-        REQUIRED,
-        value="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-    ),
+    encoder: Encoder = REQUIRED,
     *,
     drawing: DrawingOptions,
     run: str | None = option(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from snellen.cli import options as shared
-from snellen.cli.features.shared import group, show_result, store_notes
+from snellen.cli.features.shared import Device, Preprocessing, group, show_result, store_notes
 from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
@@ -60,7 +60,7 @@ class ExtractionOptions:
     split: list[str] | None = option("CSV of path,label: train and test.", value="[NAME=]FILE")
     images: Path | None = option("Folder, zip or tar of the images.")
     out: Path | None = option("Store to write; the matched model's is OUT-matched.")
-    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
+    device: Device = "auto"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class ProbingOptions:
     """The probe of every stage."""
 
     method: Literal["logistic", "ridge", "lda"] = option("Probe of every stage.", "logistic")
-    standardise: Literal["none", "l2", "standardise"] = option("Preprocessing of the features.", "standardise")
+    standardise: Preprocessing = "standardise"
     seed: int = option("Seed of the held-out rows.", 0)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.features.shared import Images, TorchThreads, group, show_result
+from snellen.cli.features.shared import BatchSize, Device, Images, Precision, TorchThreads, group, show_result
 from snellen.cli.option_parsing import REQUIRED, option, typed
 from snellen.errors import UsageError
 from snellen.text import comma_list
@@ -92,9 +92,9 @@ class GeneralSetOptions:
 class ComputeOptions:
     """Batch size, precision and device of the encoder."""
 
-    batch_size: int = option("Images per batch.", 64, least=1)
-    compute: Literal["auto", "float32", "bfloat16", "float16"] = option("Precision of the encoder.", "float32")
-    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
+    batch_size: BatchSize = 64
+    compute: Precision = "float32"
+    device: Device = "auto"
     threads: TorchThreads = None
 
 

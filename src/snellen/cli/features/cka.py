@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from snellen.cli import options as shared
-from snellen.cli.features.shared import group, show_result, store_notes
+from snellen.cli.features.shared import Outputs, group, show_result, store_notes
 from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
@@ -15,9 +15,7 @@ from snellen.text import comma_list
 def cka(
     stores: list[Path] = argument("Feature stores of the same images.", value="STORE"),
     *,
-    outputs: str | None = option(
-        "Outputs, separated by commas, or all.", value="NAMES", said="the first of each store"
-    ),
+    outputs: Outputs = None,
     layers: bool = option("Compare each block of an output such as cls_last4 on its own.", False),
     debiased: bool = option("Use the unbiased estimate, which is near 0 for unrelated features.", False),
     split: str | None = option("Rows to compare.", value="SPLIT", said="test, else all"),

@@ -10,6 +10,7 @@ from snellen.cli import options as shared
 from snellen.cli.features.shared import (
     AgainstOptions,
     Output,
+    Preprocessing,
     Store,
     SweepOptions,
     compare_results,
@@ -53,7 +54,7 @@ class LinearOptions:
     method: Literal["logistic", "ridge", "lda", "heads"] = option(
         "logistic (L-BFGS to the minimum), ridge and lda (fast closed forms), or heads (DINOv2's grid).", "logistic"
     )
-    standardise: Literal["none", "l2", "standardise"] = option("Preprocessing of the features.", "none")
+    standardise: Preprocessing = "none"
     c: str | None = option(
         "Candidate values of C, or of the penalty of ridge and lda; a single value is used directly.",
         value="LIST",

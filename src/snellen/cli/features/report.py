@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from snellen.cli import options as shared
 from snellen.cli.console import show_json
-from snellen.cli.features.shared import group
+from snellen.cli.features.shared import Outputs, Similarity, group
 from snellen.cli.option_parsing import argument, option, values
 from snellen.text import comma_list
 
@@ -34,7 +34,7 @@ def report(
         "Run of a model on the same images; may be repeated.", names=("--with",), value="RUN"
     ),
     out: str = option("File to write.", "features.html", value="FILE"),
-    output: str | None = option("Outputs, separated by commas, or all.", value="NAMES", said="the first of each store"),
+    output: Outputs = None,
     images: Path | None = option("Folder, zip or tar of the images.", said="the one they were extracted from"),
     measured: list[Path] | None = option(
         "Output of `snellen features attack --json` or `acuity --json`; may be repeated.", value="FILE"
@@ -43,7 +43,7 @@ def report(
         "Also write figures as SVG and PDF, and tables as CSV and LaTeX, to this folder.", value="FOLDER"
     ),
     method: Literal["logistic", "ridge", "lda"] = option("Method of the probe.", "logistic"),
-    similarity: Literal["cosine", "l2"] = option("Similarity of two features.", "cosine"),
+    similarity: Similarity = "cosine",
     joining: JoinOptions,
     trust: shared.Trust = False,
     as_json: shared.JsonResult = False,

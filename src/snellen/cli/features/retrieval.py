@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from snellen.cli import options as shared
 from snellen.cli.features.shared import (
     AgainstOptions,
+    IntervalBy,
     Output,
+    Similarity,
     Store,
     SweepOptions,
     Threads,
@@ -53,7 +55,7 @@ class RetrievalRows:
 class RankingOptions:
     """Similarity, ties and metrics of a ranking."""
 
-    similarity: Literal["cosine", "l2"] = option("Similarity of two features.", "cosine")
+    similarity: Similarity = "cosine"
     ties: Literal["pessimistic", "optimistic", "index"] = option("Order of items with equal similarity.", "pessimistic")
     k: str = option("Depths of recall@k, precision@k, map@k and r_recall@k.", "1,5,10", value="LIST")
     ap: Literal["step", "trapezoid"] = option("Average precision of the full ranking.", "step")
@@ -63,9 +65,7 @@ class RankingOptions:
         "standard",
         names=("--protocol", "--profile"),
     )
-    interval: Literal["class", "query"] = option(
-        "Sampling unit of the interval: whole classes, or queries of the same classes.", "class"
-    )
+    interval: IntervalBy = "class"
     class_mean: ClassMean = False
     uniformity: bool = option(
         "Also report uniformity and class_alignment of the queries on the unit sphere (Wang and Isola 2020).", False
@@ -188,7 +188,7 @@ class VotingOptions:
     k: str = option("Numbers of neighbours that vote.", "10,20,100,200", value="LIST")
     temperature: str = option("T of the weighted vote; the first names the plain metrics.", "0.07", value="LIST")
     vote: Literal["weighted", "majority"] = option("Weights exp(similarity / T), or one vote each.", "weighted")
-    similarity: Literal["cosine", "l2"] = option("Similarity of two features.", "cosine")
+    similarity: Similarity = "cosine"
     ties: Literal["pessimistic", "optimistic", "index"] = option("Winner among equal votes.", "pessimistic")
 
 
@@ -211,9 +211,7 @@ def knn(
     few: ShotOptions,
     comparison: AgainstOptions,
     sweeps: SweepOptions,
-    interval: Literal["class", "query"] = option(
-        "Sampling unit of the interval: whole classes, or queries of the same classes.", "class"
-    ),
+    interval: IntervalBy = "class",
     class_mean: ClassMean = False,
     threads: Threads = None,
     as_json: shared.JsonResult = False,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from snellen.cli.console import new_table, note, print_notes, show, show_json
-from snellen.cli.option_parsing import Commands, argument, option
+from snellen.cli.option_parsing import Commands, argument, option, option_of
 from snellen.errors import UsageError
+from snellen.models.base import ModelOptions
 from snellen.scoring.metric_text import counted, span
 from snellen.text import comma_list
 
@@ -31,6 +32,26 @@ group = Commands(
 
 Store = Annotated[Path, argument("Folder of a feature store.", value="STORE")]
 Output = Annotated[str | None, option("Output of the store.", value="NAME", said="its first")]
+Outputs = Annotated[
+    str | None,
+    option("Outputs, separated by commas, or all.", value="NAMES", said="the first of each store"),
+]
+Encoder = Annotated[
+    str,
+    option(
+        "A vision model, or a vision-language model, whose vision tower is used.",
+        value="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
+    ),
+]
+BatchSize = Annotated[int, option("Images per batch.", least=1)]
+Precision = Annotated[Literal["auto", "float32", "bfloat16", "float16"], option("Precision of the encoder.")]
+Device = Annotated[str, option_of(ModelOptions, "device")]
+Similarity = Annotated[Literal["cosine", "l2"], option("Similarity of two features.")]
+Preprocessing = Annotated[Literal["none", "l2", "standardise"], option("Preprocessing of the features.")]
+IntervalBy = Annotated[
+    Literal["class", "query"],
+    option("Sampling unit of the interval: whole classes, or queries of the same classes."),
+]
 Images = Annotated[Path, option("Folder, zip or tar with the images of the CSV files.")]
 Threads = Annotated[int | None, option("Number of threads.", said="one per core", least=1)]
 TorchThreads = Annotated[
@@ -147,7 +168,6 @@ def sweep(
     from msgspec import structs
 
     from snellen.engine.output_file import require_output_file
-    from snellen.errors import UsageError
     from snellen.features.layers import layer_views, with_values
 
     layered: list[Metric] = []
@@ -181,7 +201,6 @@ def open_others(
         UsageError: --against-output without --against, --layers with it, or the same output of the same store twice.
         DataError: as `share_rows`.
     """
-    from snellen.errors import UsageError
     from snellen.features.pairing import share_rows
     from snellen.features.store import open_store, store_outputs
 

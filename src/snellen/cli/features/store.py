@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, print_notes, redraw, show_json
-from snellen.cli.features.shared import Images, TorchThreads, group
+from snellen.cli.features.shared import BatchSize, Device, Encoder, Images, Precision, TorchThreads, group
 from snellen.cli.option_parsing import REQUIRED, argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
@@ -49,20 +49,16 @@ class SpeedOptions:
 
     PANEL: ClassVar[str] = SPEED
 
-    batch_size: int = option("Images per batch.", 64, least=1)
-    compute: Literal["auto", "float32", "bfloat16", "float16"] = option("Precision of the encoder.", "auto")
-    device: str = option("auto, cpu, cuda, cuda:N or mps.", "auto")
+    batch_size: BatchSize = 64
+    compute: Precision = "auto"
+    device: Device = "auto"
     workers: int | None = option("Number of decoding threads.", said="one per processor", least=1)
     threads: TorchThreads = None
 
 
 @group.command()
 def extract(
-    encoder: str = option(
-        "A vision model, or a vision-language model, whose vision tower is used.",
-        REQUIRED,
-        value="hf:NAME|FOLDER|embedded|timm:NAME|open_clip:NAME/WEIGHTS",
-    ),
+    encoder: Encoder = REQUIRED,
     *,
     split: list[str] = option(
         "CSV of path,label without a header, named train.csv or NAME=FILE; may be repeated.",

@@ -290,11 +290,6 @@ class AcuityView(Struct, frozen=True):
         return sum(each.result.estimate.asked for each in self.conditions)
 
 
-def is_acuity(run: Run) -> bool:
-    """Return True for a run whose metrics are thresholds."""
-    return run.benchmark.name.partition("/")[0] == "acuity"
-
-
 def acuity_view(run: Run) -> AcuityView:
     """Read a run of acuity once, and fit each condition under the first profile."""
     data = run.meta.spec.data
