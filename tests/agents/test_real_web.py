@@ -6,7 +6,6 @@ import http.server
 import json
 import shutil
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +13,6 @@ from agents.test_real_agents import KEY, play
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
 from servers.scripted import Call, Repeat, Say, ScriptedServer
 from snellen.models.agents import gateway, openclaw, sandbox
-from snellen.models.tools.web import WebBackend
 
 pytestmark = [
     pytest.mark.agents,
@@ -40,7 +38,7 @@ class Engine(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def engine(site) -> Iterator[str]:  # noqa: F811
+def engine(site):  # noqa: F811
     page = f"http://{ALLOWED}:{site[0]}/page"
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Found", (Engine,), {"page": page}))
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -59,7 +57,7 @@ def test_an_agent_searches_the_web_and_reads_a_page_from_a_sandbox_without_a_net
     port, visits = site
     (tmp_path / "tools.json").write_text(json.dumps({"backend": "web", "searxng": engine}))
 
-    def stub(settings) -> WebBackend:
+    def stub(settings):
         """The real backend, for which one name alone may be on loopback."""
         web = backend(port, Names(open_example_org="127.0.0.1"), settings.limits)
         web._searxng = settings.searxng

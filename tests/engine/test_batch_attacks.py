@@ -11,7 +11,6 @@ from collections import Counter
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,7 +70,7 @@ class HostileHandler(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("identity", IDS, ids=lambda identity: repr(identity)[:12])
-def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity: Any, tmp_path: Path) -> None:
+def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity, tmp_path):
     server = HostileServer(identity)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
@@ -88,11 +87,11 @@ def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity: Any
 
 
 @pytest.mark.parametrize("output", ["../../v1/models", "\x1b[31mred", "file 1?x=1"])
-def test_results_under_an_unusable_id_end_the_run_at_once(output: str, tmp_path: Path) -> None:
+def test_results_under_an_unusable_id_end_the_run_at_once(output, tmp_path):
     """The id does not change when it is read again, so that patience would be lost."""
 
     class Ended(HostileHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             ended = {"id": "batch_1", "status": "completed", "output_file_id": output}
             self._send(ended if "/batches/" in self.path else {"data": [{"id": MODEL}]})
 
@@ -109,12 +108,12 @@ def test_results_under_an_unusable_id_end_the_run_at_once(output: str, tmp_path:
 
 
 @pytest.mark.parametrize("service", MODELS)
-def test_a_redirect_is_not_followed(service: str, tmp_path: Path) -> None:
+def test_a_redirect_is_not_followed(service, tmp_path):
     """The handler that would get the key counts its calls."""
     received: list[str] = []
 
     class Elsewhere(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             received.append(self.headers.get("Authorization", ""))
 
         do_POST = do_GET
@@ -131,14 +130,12 @@ def test_a_redirect_is_not_followed(service: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("service", ["openai", "gemini"])
-def test_of_several_batches_with_the_label_one_that_runs_is_taken(
-    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_several_batches_with_the_label_one_that_runs_is_taken(service, tmp_path, monkeypatch):
     plan = Plan(seconds=0.1, answer=arithmetic_answer, silent_creates=(1,))
     module = {"openai": batches_openai, "gemini": batches_gemini}[service]
     create = module._create
 
-    def twice(server: BatchServer, http: Any, *arguments: Any) -> None:
+    def twice(server, http, *arguments):
         create(server, http, *arguments)
         (first,) = server.batches.values()
         name = {"openai": "batch_0", "gemini": "batches/b0"}[service]
@@ -156,13 +153,11 @@ def test_of_several_batches_with_the_label_one_that_runs_is_taken(
 
 
 @pytest.mark.parametrize("service", ["openai", "gemini"])
-def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(
-    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(service, tmp_path, monkeypatch):
     module, name = {"openai": (batches_openai, "_object"), "gemini": (batches_gemini, "_operation")}[service]
     described = getattr(module, name)
 
-    def strange(server: BatchServer, batch: Batch) -> dict[str, Any]:
+    def strange(server, batch):
         described_batch: dict[str, Any] = described(server, batch)
         return {"id": "../x", "name": "../x", "status": "completed"} if batch.id.endswith("0") else described_batch
 
@@ -175,7 +170,7 @@ def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(
         assert set(server.paid.values()) == {1}
 
 
-def test_a_row_that_comes_twice_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_comes_twice_is_recorded_once(tmp_path, monkeypatch):
     shuffled = BatchServer.shuffled
     monkeypatch.setattr(BatchServer, "shuffled", lambda self, batch: shuffled(self, batch) * 3)
     for service, model in MODELS.items():
@@ -185,7 +180,7 @@ def test_a_row_that_comes_twice_is_recorded_once(tmp_path: Path, monkeypatch: py
         assert Counter(record.sample_id for record in records) == Counter(f"q{i}" for i in range(N))
 
 
-def test_a_line_without_an_end_takes_bounded_memory() -> None:
+def test_a_line_without_an_end_takes_bounded_memory():
     splitter, chunk = LineSplitter(), b"x" * (1 << 20)
     tracemalloc.start()
     for _ in range(200):
@@ -197,7 +192,7 @@ def test_a_line_without_an_end_takes_bounded_memory() -> None:
     assert list(splitter.end()) == [b"last"]
 
 
-def test_a_key_in_a_line_is_struck_out() -> None:
+def test_a_key_in_a_line_is_struck_out():
     from snellen.redaction import register
 
     register(KEY)
@@ -205,7 +200,7 @@ def test_a_key_in_a_line_is_struck_out() -> None:
     assert KEY.encode() not in line
 
 
-def test_the_best_of_several_batches_is_one_that_may_bring_answers() -> None:
+def test_the_best_of_several_batches_is_one_that_may_bring_answers():
     failed = BatchStatus(id="a", state="failed")
     cancelled = BatchStatus(id="b", state="ended", cancelled=True)
     running = BatchStatus(id="c", state="running")
@@ -216,14 +211,14 @@ def test_the_best_of_several_batches_is_one_that_may_bring_answers() -> None:
 
 @pytest.mark.parametrize("name", ["../../outside", "a/b", "x\u0000", "x" * 100, "a.b"])
 @pytest.mark.parametrize("member", ["label", "token"])
-def test_a_log_whose_names_leave_the_folder_is_refused(member: str, name: str, tmp_path: Path) -> None:
+def test_a_log_whose_names_leave_the_folder_is_refused(member, name, tmp_path):
     (tmp_path / "batches.jsonl").write_text(json.dumps({"event": "made", "at": 1.0, member: name}) + "\n")
     with pytest.raises(RunError, match="a label that Snellen does not write"):
         read_log(tmp_path)
 
 
 @pytest.mark.parametrize("moment", [1e308, -1e15, 1e11])
-def test_a_moment_that_no_calendar_has_is_unknown(moment: float) -> None:
+def test_a_moment_that_no_calendar_has_is_unknown(moment):
     from snellen.engine.batches.progress import local_time
 
     assert local_time(moment) == "unknown"
@@ -231,14 +226,14 @@ def test_a_moment_that_no_calendar_has_is_unknown(moment: float) -> None:
 
 
 @pytest.mark.parametrize("member", ["rows", "size", "completed", "failed", "answered", "total", "again", "missing"])
-def test_a_log_with_negative_counts_is_refused(member: str, tmp_path: Path) -> None:
+def test_a_log_with_negative_counts_is_refused(member, tmp_path):
     line = {"event": "made", "at": 1.0, "label": "snellen-a-1", "rows": 3, member: -5}
     (tmp_path / "batches.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(RunError, match="line 1: not an event"):
         read_log(tmp_path)
 
 
-def test_no_more_rows_are_finished_than_there_are(tmp_path: Path) -> None:
+def test_no_more_rows_are_finished_than_there_are(tmp_path):
     plan = Plan(seconds=0.1, answer=arithmetic_answer)
     with BatchServer(plan) as server:
         run_batches(server.address("openai"), tmp_path / "run", N)
@@ -266,9 +261,7 @@ def unnamed(monkeypatch: pytest.MonkeyPatch, identity: Any, calls: int | None) -
 
 
 @pytest.mark.parametrize("identity", UNUSABLE, ids=repr)
-def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(
-    identity: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(identity, tmp_path, monkeypatch):
     unnamed(monkeypatch, identity, 1)
     with BatchServer(Plan(seconds=0.1, answer=arithmetic_answer)) as server:
         run_batches(server.address("gemini"), tmp_path / "run", N, MODELS["gemini"])
@@ -281,9 +274,7 @@ def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(
 
 
 @pytest.mark.parametrize("identity", ["batches/../files/1", None], ids=repr)
-def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(
-    identity: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(identity, tmp_path, monkeypatch):
     unnamed(monkeypatch, identity, None)
     folder = tmp_path / "run"
     with BatchServer(Plan(answer=arithmetic_answer)) as server:
@@ -297,7 +288,7 @@ def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "endless line"])
-def test_a_log_that_is_no_regular_file_or_has_an_endless_line_is_refused(kind: str, tmp_path: Path) -> None:
+def test_a_log_that_is_no_regular_file_or_has_an_endless_line_is_refused(kind, tmp_path):
     log = tmp_path / "batches.jsonl"
     if kind == "link":
         log.symlink_to("/dev/zero")

@@ -1,7 +1,5 @@
 """A run in which every request failed has no score; its commonest error and what to do stand in its place."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

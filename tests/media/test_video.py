@@ -87,7 +87,7 @@ def test_the_blind_control_greys_the_frames_of_a_video_too():
 
 
 def test_a_drawn_clip_is_thinned_by_the_same_rule_and_drawn_only_when_read():
-    def never() -> bytes:
+    def never():
         raise AssertionError("drawn")
 
     from snellen.sources import Drawn
@@ -101,7 +101,7 @@ def test_a_video_is_decoded_once_however_many_ask():
     blob = Counted(clip())
     cache = MediaCache(MediaSettings(frames=4))
 
-    async def ask() -> list[tuple[Image, ...]]:
+    async def ask():
         return await asyncio.gather(*(cache.fetch_frames(Video(blob=blob)) for _ in range(16)))
 
     clips = asyncio.run(ask())
@@ -160,7 +160,7 @@ def test_a_damaged_video_gives_frames_or_a_media_error(data):
 def test_without_pyav_the_extra_is_named(monkeypatch):
     real = builtins.__import__
 
-    def without(name: str, *rest: object) -> object:
+    def without(name, *rest):
         if name == "av":
             raise ImportError(name)
         return real(name, *rest)

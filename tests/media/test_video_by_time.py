@@ -78,10 +78,10 @@ def test_times_rise_begin_at_zero_and_end_before_the_end(end, fps):
 
 
 def test_a_drawn_clip_is_read_at_its_own_rate_exactly():
-    def clip_of(total: int, rate: float) -> Video:
+    def clip_of(total, rate):
         return Video(frames=tuple(Image(BytesBlob(str(n), b"")) for n in range(total)), fps=rate)
 
-    def picked(video: Video, fps: float) -> list[int]:
+    def picked(video, fps):
         images = frames(video, MediaSettings(fps=fps))
         assert len(images) == shown_at_most(video, MediaSettings(fps=fps))
         return [int(image.blob.key) for image in images]

@@ -1,7 +1,5 @@
 """What a server's own lists show before the first question: an address without /v1, a model without vision."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -100,7 +100,7 @@ PACKAGES = {"vllm": VLLM, "sglang": SGLANG}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return build(tmp_path_factory.mktemp("model"))
 
 
@@ -120,7 +120,7 @@ def installed(kind: str, folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(params=["vllm", "sglang"])
-def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def kind(request, tmp_path):
     with installed(request.param, tmp_path / "packages") as name:
         yield name
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 import pytest
 
@@ -26,27 +25,27 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("kind", REPLIES)
-def test_the_exchange_of_a_failed_sample_is_recorded_as_json(tmp_path: Path, monkeypatch, kind: str) -> None:
+def test_the_exchange_of_a_failed_sample_is_recorded_as_json(tmp_path, monkeypatch, kind):
     status, reply = REPLIES[kind]
     sent: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             self._send(200, b'{"data": []}')
 
-        def do_POST(self) -> None:
+        def do_POST(self):
             sent.append(self.rfile.read(int(self.headers["Content-Length"])))
             self._send(status, reply)
 
-        def _send(self, code: int, body: bytes) -> None:
+        def _send(self, code, body):
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format, *args):
             pass
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,13 +24,13 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     torch.set_num_threads(1)
     return tiny_vlm.build(tmp_path_factory.mktemp("models") / "whole")
 
 
 @pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
+def folder(whole, tmp_path):
     """A copy to damage."""
     return Path(shutil.copytree(whole, tmp_path / "copy"))
 
@@ -118,7 +117,7 @@ async def test_a_cuda_device_that_is_not_there_is_refused(folder):
 
 
 def test_the_identity_of_a_folder_is_its_content_and_not_its_place(whole, folder):
-    def identity(place: Path) -> object:
+    def identity(place):
         return open_model(str(place), ModelOptions()).identity()
 
     (folder / "README.md").write_text("a note")
@@ -185,7 +184,7 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def hub(whole: Path) -> Iterator[str]:
+def hub(whole):
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("TinyHub", (Hub,), {"folder": whole}))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

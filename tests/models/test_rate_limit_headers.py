@@ -1,7 +1,5 @@
 """Every header in which a server says how long to wait is read; none of them can make a client wait for nonsense."""
 
-from __future__ import annotations
-
 import math
 from email.utils import formatdate
 

@@ -1,7 +1,5 @@
 """The acuity card in a real browser: widths, themes, keys, without scripts, printed, and for those who do not see it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

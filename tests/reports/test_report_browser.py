@@ -1,7 +1,5 @@
 """The report in a real browser: nothing leaves the page, nothing hostile runs, every wrong answer is one click away."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import numpy as np

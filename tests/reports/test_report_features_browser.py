@@ -1,7 +1,5 @@
 """The features page in a real browser: wide and narrow, light and dark, nothing leaves it and every picture shows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image as Picture

@@ -1,7 +1,5 @@
 """A report of eleven runs in a real browser: short, sortable by keyboard, names that do not collide, at every width."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import contextmanager
 
