@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import tracemalloc
 from collections import Counter
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
 
@@ -19,6 +17,7 @@ from stubs import ARITHMETIC
 
 from servers import batches_gemini, batches_openai
 from servers.batches import KEY, MODEL, Batch, BatchServer, Plan
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.engine.batches.log import read_log
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder
@@ -36,49 +35,33 @@ IDS: list[Any] = ["../../v1/models", "a/b", "x" * 100_000, "batch\n1", "\x1b[31m
 READ = ("GET /v1/batches?limit=100", "POST /v1/chat/completions")  # the latter is the preflight's, and asks nothing
 
 
-class HostileServer(ThreadingHTTPServer):
-    """Names one id for every batch; `paths` has what was asked for."""
+class HostileServer(LoopbackServer):
+    """Names one id for every batch, and says `ended` of each that it is asked for; `paths` has what was asked for."""
 
-    def __init__(self, identity: Any) -> None:
-        super().__init__(("127.0.0.1", 0), HostileHandler)
-        self.identity = identity
-        self.paths: list[str] = []
+    def __init__(self, identity, ended=None):
+        self.paths = paths = []
 
+        class Handler(JsonHandler):
+            def do_GET(self):
+                if ended is not None and "/batches/" in self.path:
+                    return self._say(ended)
+                return self._say({"data": []} if "batches" in self.path else {"data": [{"id": MODEL}], "id": MODEL})
 
-class HostileHandler(BaseHTTPRequestHandler):
-    server: HostileServer
+            def do_POST(self):
+                self.read()
+                self._say({"id": "file-1" if self.path.endswith("/files") else identity, "status": "validating"})
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
+            def _say(self, reply):
+                paths.append(f"{self.command} {self.path}")
+                self.send(200, reply)
 
-    def do_GET(self) -> None:
-        listed = {"data": []} if "batches" in self.path else {"data": [{"id": MODEL}], "id": MODEL}
-        self._send(listed)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        identity = "file-1" if self.path.endswith("/files") else self.server.identity
-        self._send({"id": identity, "status": "validating"})
-
-    def _send(self, reply: object) -> None:
-        self.server.paths.append(f"{self.command} {self.path}")
-        data = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        super().__init__(Handler)
 
 
 @pytest.mark.parametrize("identity", IDS, ids=lambda identity: repr(identity)[:12])
 def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity, tmp_path):
-    server = HostileServer(identity)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        with pytest.raises(BatchError, match="does not show it") as failure:
-            run_batches(f"http://127.0.0.1:{server.server_address[1]}/v1", tmp_path / "run", N)
-    finally:
-        server.shutdown()
-        server.server_close()
+    with HostileServer(identity) as server, pytest.raises(BatchError, match="does not show it") as failure:
+        run_batches(server.url, tmp_path / "run", N)
     calls = Counter(server.paths)
     assert calls["POST /v1/batches"] == 3
     assert set(calls) <= {"POST /v1/batches", "POST /v1/files", "GET /v1/models", *READ}
@@ -90,20 +73,10 @@ def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity, tmp
 def test_results_under_an_unusable_id_end_the_run_at_once(output, tmp_path):
     """The id does not change when it is read again, so that patience would be lost."""
 
-    class Ended(HostileHandler):
-        def do_GET(self):
-            ended = {"id": "batch_1", "status": "completed", "output_file_id": output}
-            self._send(ended if "/batches/" in self.path else {"data": [{"id": MODEL}]})
-
-    server = HostileServer("batch_1")
-    server.RequestHandlerClass = Ended
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        with pytest.raises(BatchError, match="batch_1 has ended, and its results cannot be fetched"):
-            run_batches(f"http://127.0.0.1:{server.server_address[1]}/v1", tmp_path / "run", N)
-    finally:
-        server.shutdown()
-        server.server_close()
+    ended = {"id": "batch_1", "status": "completed", "output_file_id": output}
+    words = "batch_1 has ended, and its results cannot be fetched"
+    with HostileServer("batch_1", ended) as server, pytest.raises(BatchError, match=words):
+        run_batches(server.url, tmp_path / "run", N)
     assert not any("models" in path for path in server.paths if "content" in path)
 
 
@@ -112,20 +85,17 @@ def test_a_redirect_is_not_followed(service, tmp_path):
     """The handler that would get the key counts its calls."""
     received: list[str] = []
 
-    class Elsewhere(BaseHTTPRequestHandler):
+    class Elsewhere(JsonHandler):
         def do_GET(self):
             received.append(self.headers.get("Authorization", ""))
 
         do_POST = do_GET
 
-    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
-    threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
-    address = f"http://127.0.0.1:{other.server_address[1]}/"
-    plan = Plan(answer=arithmetic_answer, refuse=lambda call, number: (302, address) if call == "status" else None)
-    with BatchServer(plan) as server, pytest.raises(BatchError, match="not sent on to another address"):
-        run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
-    other.shutdown()
-    other.server_close()
+    with LoopbackServer(Elsewhere) as other:
+        address = f"{other.origin}/"
+        plan = Plan(answer=arithmetic_answer, refuse=lambda call, number: (302, address) if call == "status" else None)
+        with BatchServer(plan) as server, pytest.raises(BatchError, match="not sent on to another address"):
+            run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
     assert received == []
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 import snellen
 from engine.stubs import ARITHMETIC
-from servers.loopback import LoopbackServer
+from servers.loopback import JsonHandler, LoopbackServer
 
 KEY = "sk-trace-4f9c2d7b8a1e6035"
 REPLIES = {
@@ -29,24 +28,13 @@ def test_the_exchange_of_a_failed_sample_is_recorded_as_json(tmp_path, monkeypat
     status, reply = REPLIES[kind]
     sent: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(JsonHandler):
         def do_GET(self):
-            self._send(200, b'{"data": []}')
+            self.send(200, {"data": []})
 
         def do_POST(self):
-            sent.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self._send(status, reply)
-
-        def _send(self, code, body):
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format, *args):
-            pass
+            sent.append(self.read())
+            self.send(status, reply)
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with LoopbackServer(Handler, seconds=60) as server:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ import tiny_vlm
 import torch
 from tiny_vlm import ask, picture, question, texts
 
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.errors import BadRequestError, PreflightError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
@@ -155,20 +155,13 @@ def spy():
     """A picture on a server, and the list of those who came for it."""
     visits: list[str] = []
 
-    class Gallery(BaseHTTPRequestHandler):
+    class Gallery(JsonHandler):
         def do_GET(self):
             visits.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(picture(1).blob.read())
+            self.send(200, picture(1).blob.read())
 
-        def log_message(self, *_): ...
-
-    gallery = HTTPServer(("127.0.0.1", 0), Gallery)
-    threading.Thread(target=gallery.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{gallery.server_port}/secret.png", visits
-    gallery.shutdown()
-    gallery.server_close()
+    with LoopbackServer(Gallery) as gallery:
+        yield f"{gallery.origin}/secret.png", visits
 
 
 def test_addresses_and_files_are_never_fetched(client, spy, tmp_path):

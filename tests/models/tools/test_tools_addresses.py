@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import threading
 import time
 import zlib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from aiohttp.abc import AbstractResolver
 
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.settings import ToolLimits
 from snellen.models.tools.url_policy import checked, public
@@ -48,13 +47,11 @@ class Names(AbstractResolver):
         """Nothing is open."""
 
 
-class Site(BaseHTTPRequestHandler):
+class Site(JsonHandler):
     """Pages, redirects, and pages that mean harm. `visits` holds the paths asked for."""
 
+    protocol_version = "HTTP/1.0"
     visits: list[str]
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
 
     def do_GET(self) -> None:
         self.visits.append(self.path)
@@ -114,12 +111,8 @@ class Site(BaseHTTPRequestHandler):
 def site():
     """A server on loopback: its port, and the paths that were asked for."""
     visits: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Visited", (Site,), {"visits": visits}))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield server.server_address[1], visits
-    server.shutdown()
-    server.server_close()
+    with LoopbackServer(type("Visited", (Site,), {"visits": visits})) as server:
+        yield int(server.origin.rpartition(":")[2]), visits
 
 
 def backend(port: int, names: Names, limits: ToolLimits | None = None) -> WebBackend:
