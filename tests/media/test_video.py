@@ -109,11 +109,13 @@ def test_a_video_is_decoded_once_however_many_ask():
     assert cache.frames(Video(blob=blob)) is clips[0] and cache.held_bytes > 0
 
 
-def test_an_empty_a_broken_and_a_cut_off_video_are_errors_that_name_it():
-    whole = clip(60, size=(160, 120))
-    for data in (b"", b"not a video at all" * 50, whole[:200], whole[: len(whole) // 2]):
+@pytest.mark.parametrize("settings", [MediaSettings(), MediaSettings(fps=1)], ids=["by number", "by time"])
+def test_an_empty_a_broken_and_a_cut_off_video_and_a_picture_are_errors_that_name_it(settings):
+    whole, picture = clip(60, size=(160, 120)), BytesIO()
+    pillow.new("RGB", (8, 8)).save(picture, "PNG")
+    for data in (b"", b"not a video at all" * 50, whole[:200], whole[: len(whole) // 2], picture.getvalue()):
         with pytest.raises(MediaError, match=r"clips/1\.mp4"):
-            frames(Video(blob=BytesBlob("clips/1.mp4", data)), MediaSettings())
+            frames(Video(blob=BytesBlob("clips/1.mp4", data)), settings)
 
 
 def test_a_video_cut_off_in_a_container_that_streams_gives_what_is_there():
@@ -137,13 +139,6 @@ def test_a_playlist_that_points_at_other_files_is_refused(playlist):
 def test_frames_over_the_pixel_limit_are_refused_before_they_are_decoded():
     with pytest.raises(MediaError, match="64 x 48"):
         frames(Video(blob=BytesBlob("c", clip())), MediaSettings(), limit=1000)
-
-
-def test_a_picture_is_no_video():
-    out = BytesIO()
-    pillow.new("RGB", (8, 8)).save(out, "PNG")
-    with pytest.raises(MediaError, match="cannot be decoded"):
-        frames(Video(blob=BytesBlob("c", out.getvalue())), MediaSettings())
 
 
 @settings(deadline=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from email.utils import formatdate
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from servers.hostile import KIND
 from snellen.errors import ModelError, ModelTimeoutError, RateLimitError
 from snellen.models.api import ApiModel
-from snellen.models.api.errors import excerpt, from_status, retry_after
+from snellen.models.api.errors import excerpt, from_status
 from snellen.models.base import ModelOptions
 from snellen.types import Prompt, Response, Text
 from stopwatch import Stopwatch
@@ -122,32 +121,6 @@ async def test_a_request_that_hangs_does_not_spoil_the_next_ones(hostile):
             pytest.fail("no request after it was answered")
     finally:
         await model.close()
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"Retry-After": "12"}, 12.0),
-        ({"Retry-After": "0.5"}, 0.5),
-        ({"Retry-After": "-3"}, None),
-        ({"Retry-After": "inf"}, None),
-        ({"Retry-After": "nan"}, None),
-        ({"Retry-After": "soon"}, None),
-        ({"retry-after-ms": "250", "Retry-After": "9"}, 0.25),
-        ({"Retry-After": formatdate(1_000_060, usegmt=True)}, 60.0),
-        ({"Retry-After": formatdate(999_000, usegmt=True)}, 0.0),
-        ({"Retry-After": "Fri, 99 Foo 20255 99:99:99 GMT"}, None),
-    ],
-)
-def test_retry_after_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
-    assert retry_after(headers, now=1_000_000) == seconds
-
-
-@given(st.text(max_size=40))
-def test_no_retry_after_header_can_break_the_reader(text):
-    seconds = retry_after({"Retry-After": text})
-    assert seconds is None or seconds >= 0
 
 
 @given(st.integers(100, 999), st.binary(max_size=200))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_vlm import build, picture
+from tiny_vlm import picture
 
 from snellen.errors import BadRequestError, InputError, MissingExtraError, ModelError, PreflightError, UsageError
 from snellen.models.base import ModelOptions
@@ -97,11 +97,6 @@ class Engine:
 OWN_LIMIT = 8
 """New tokens at most, by the checkpoint's own generation_config.json."""
 PACKAGES = {"vllm": VLLM, "sglang": SGLANG}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("model"))
 
 
 @contextmanager

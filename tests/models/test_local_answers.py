@@ -25,12 +25,6 @@ from snellen.sources.blobs import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text, Video
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
-
-
 class Opened:
     """Opens models and closes them at the end of the test."""
 

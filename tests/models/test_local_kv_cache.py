@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import tiny_vlm
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,12 +21,6 @@ from snellen.models.registry import open_model
 from snellen.types import Generation, Prompt, Text
 
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest_asyncio.fixture

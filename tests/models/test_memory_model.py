@@ -7,7 +7,6 @@ import random
 
 import numpy as np
 import pytest
-import tiny_vlm
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -17,12 +16,6 @@ from snellen.models.local.in_memory import weights_digest
 from snellen.types import Generation
 
 SHORT = Generation(max_tokens=4)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture

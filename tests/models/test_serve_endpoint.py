@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 
 import openai
 import pytest
-import tiny_vlm
-import torch
 from tiny_vlm import ask, picture, question, texts
 
 from servers.loopback import JsonHandler, LoopbackServer
@@ -72,12 +70,6 @@ def serving(*arguments: str, **environment: str) -> Iterator[Serving]:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="module")

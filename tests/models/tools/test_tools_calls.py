@@ -35,11 +35,6 @@ CAT = photographs.png(photographs.photograph("chelsea.png"))
 FIVE = ["web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image"]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def pages(tmp_path):
     home = tmp_path / "pages"

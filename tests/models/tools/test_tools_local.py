@@ -22,11 +22,6 @@ from snellen.models.tools.local_index import LocalBackend, build
 from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def collection(tmp_path):
     """Pages in every form, and three photographs."""
