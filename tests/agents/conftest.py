@@ -23,13 +23,13 @@ def picture(seed: int = 0) -> bytes:
 
 
 @pytest.fixture(scope="session", params=["openclaw", "opencode"])
-def agent(request) -> str:
+def agent(request):
     """The name of an agent that is installed."""
     return installed(request.param)
 
 
 @pytest.fixture(scope="session")
-def opencode() -> str:
+def opencode():
     return installed("opencode")
 
 

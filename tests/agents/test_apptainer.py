@@ -1,7 +1,5 @@
 """The image for Apptainer and its digest, with a small program in apptainer's place; test_apptainer_real.py runs apptainer itself."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@ Debian 12 has no package of it; where `apptainer` is not on PATH, all of this is
 made of a few of this system's programs and their libraries.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -36,7 +34,7 @@ LIBRARIES = (
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image(tmp_path_factory):
     """A SIF of a root folder with a shell and libraries, built as `snellen agents image` builds it."""
     root = tmp_path_factory.mktemp("apptainer") / "root"
     for folder in ("usr/bin", "etc", "tmp", "proc", "sys", "dev", "var/tmp", "home", "root"):

@@ -1,13 +1,10 @@
 """Installing an agent: npm is believed, half an installation is never found, and a second call needs no network."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +27,7 @@ fi
 def npm(tmp_path, monkeypatch):
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
 
-    def put(fail: str = "") -> Path:
+    def put(fail=""):
         programs = tmp_path / "bin"
         programs.mkdir(exist_ok=True)
         (programs / "npm").write_text(NPM.format(log=tmp_path / "log", fail=fail))

@@ -186,7 +186,7 @@ def test_an_attack_on_the_machine_ends_the_sample_and_is_named(name, tmp_path):
 
 def test_a_program_that_ends_between_two_looks_because_of_a_full_file_system_is_named_by_its_limit(monkeypatch):
     class NoLook(supervisor.Watch):
-        def look(self) -> None:
+        def look(self):
             """No look comes in time."""
 
     full = os.statvfs_result((4096, 4096, 100, 50, 50, 3000, 0, 0, 0, 255))
@@ -205,7 +205,7 @@ def test_a_limit_that_was_passed_before_the_first_look_is_named_at_the_end(monke
     class LateLook(supervisor.Watch):
         pause_s = 60.0
 
-        def _living(self) -> tuple[int | None, list[int]]:
+        def _living(self):
             return None, list(range(1, self.limits["processes"] + 2))
 
     monkeypatch.setattr(supervisor, "end_descendants", lambda: None)  # they would be those of the tests

@@ -1,7 +1,5 @@
 """`--model agent:snellen`: our own tool loop among the agents, with named providers and any endpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from snellen.models.registry import open_model
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def settled(monkeypatch, tmp_path):
     for name in ("OPENAI_BASE_URL", "SNELLEN_TOOLS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-provider")

@@ -134,7 +134,7 @@ def play(agent: str, names: list[str], out: Path, server: ScriptedServer, **opti
 
 
 @pytest.fixture(scope="session")
-def played(agent, tmp_path_factory) -> Iterator[Played]:
+def played(agent, tmp_path_factory):
     """One run of six samples with each agent: every start costs seconds."""
     folder = tmp_path_factory.mktemp(agent)
     gold = folder / "gold.json"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,8 +17,6 @@ from agents.test_real_agents import Played, play, session
 from servers.scripted import Call, Refuse, Say, ScriptedServer
 from snellen.models import trace
 from snellen.models.agents import opencode, runner, sandbox
-from snellen.models.agents.process import AgentCommand
-from snellen.models.agents.workdir import Workdir
 
 pytestmark = [
     pytest.mark.agents,
@@ -46,12 +43,12 @@ def scripts(agent: str) -> dict:
 
 
 @pytest.fixture(scope="module")
-def unattached(agent, tmp_path_factory) -> Iterator[Played]:
+def unattached(agent, tmp_path_factory):
     """One run of the agent, which gets the picture's name and not the picture."""
     real = runner.AGENTS[agent]
     real_command = real.command
 
-    def command(room: Workdir, program: str, question: str, images: list[str]) -> AgentCommand:
+    def command(room, program, question, images):
         for name in images:
             question = question.replace(f"./{name}", name)
         return real_command(room, program, question, [])

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import shutil
-import threading
-from collections.abc import Iterator
 
 import pytest
 
 from agents.test_real_agents import KEY, play
 from models.tools.test_tools_addresses import ALLOWED, Names, backend, site  # noqa: F401 - a fixture
+from servers.loopback import JsonHandler, LoopbackServer
 from servers.scripted import Call, Repeat, Say, ScriptedServer
 from snellen.models.agents import gateway, openclaw, sandbox
-from snellen.models.tools.web import WebBackend
 
 pytestmark = [
     pytest.mark.agents,
@@ -22,31 +19,18 @@ pytestmark = [
 ]
 
 
-class Engine(http.server.BaseHTTPRequestHandler):
-    """A SearXNG server that finds one page."""
-
-    page: str
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
-
-    def do_GET(self) -> None:
-        hit = {"url": self.page, "title": "The hobby", "content": "a small falcon, long-winged-4417"}
-        body = json.dumps({"results": [hit]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
 @pytest.fixture
-def engine(site) -> Iterator[str]:  # noqa: F811
-    page = f"http://{ALLOWED}:{site[0]}/page"
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Found", (Engine,), {"page": page}))
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+def engine(site):  # noqa: F811
+    """The address of a SearXNG server that finds one page."""
+
+    class Engine(JsonHandler):
+        def do_GET(self):
+            page = f"http://{ALLOWED}:{site[0]}/page"
+            hit = {"url": page, "title": "The hobby", "content": "a small falcon, long-winged-4417"}
+            self.send(200, {"results": [hit]})
+
+    with LoopbackServer(Engine) as server:
+        yield server.origin
 
 
 def test_an_agent_searches_the_web_and_reads_a_page_from_a_sandbox_without_a_network(
@@ -59,7 +43,7 @@ def test_an_agent_searches_the_web_and_reads_a_page_from_a_sandbox_without_a_net
     port, visits = site
     (tmp_path / "tools.json").write_text(json.dumps({"backend": "web", "searxng": engine}))
 
-    def stub(settings) -> WebBackend:
+    def stub(settings):
         """The real backend, for which one name alone may be on loopback."""
         web = backend(port, Names(open_example_org="127.0.0.1"), settings.limits)
         web._searxng = settings.searxng

@@ -39,7 +39,7 @@ BASE64 = base64.b64encode(PICTURE).decode()
 
 
 @pytest.fixture
-def here(tmp_path) -> Workdir:
+def here(tmp_path):
     asked = AgentModelSettings("p", "m", "http://127.0.0.1:9/v1", Generation(), 5.0)
     made = Workdir(tmp_path, "/sample", "/agent", "work", asked)
     made.work.mkdir(parents=True)
@@ -176,7 +176,7 @@ ASKED = AgentQuestion("What?", ("image.png",), (DIGEST,))
 
 
 def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here):
-    def outcome(*messages: dict, end="exit", asked=ASKED, limit="") -> str:
+    def outcome(*messages, end="exit", asked=ASKED, limit=""):
         return _outcome(claw(here, *messages), structs.replace(ran(end), limit=limit), asked)
 
     assert outcome(SEEN, says("a hen")) == trace.STOP
@@ -199,7 +199,7 @@ def test_outcomes_are_told_apart_by_the_transcript_whatever_the_exit_status(here
 
 
 def test_a_loop_is_eight_equal_calls_and_order_of_arguments_does_not_matter():
-    def call(**arguments) -> Step:
+    def call(**arguments):
         return Step(1, "tool", tool="exec", arguments=arguments)
 
     assert loops((*[call(a=1, b=2)] * 4, *[call(b=2, a=1)] * 4))

@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 import aiohttp
@@ -191,7 +191,7 @@ async def test_a_gateway_answers_nothing_but_calls_of_the_tools(site):  # noqa: 
 async def test_a_search_goes_to_the_users_engine_and_its_address_and_password_stay_outside(tmp_path):
     queries: list[Any] = []
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request):
         queries.append((request.query["q"], request.headers.get("Authorization")))
         return web.json_response({"results": [{"url": "https://a.example/x", "title": "A kestrel", "content": "bird"}]})
 
@@ -220,7 +220,7 @@ async def test_a_search_goes_to_the_users_engine_and_its_address_and_password_st
         rooms.close()
 
 
-def test_web_tools_are_for_agents_without_a_network_of_their_own_too(tmp_path: Path):
+def test_web_tools_are_for_agents_without_a_network_of_their_own_too(tmp_path):
     (tmp_path / "tools.json").write_text('{"backend": "web"}')
     options = ModelOptions(agent_model="a/b", base_url="http://127.0.0.1:9/v1", tools=str(tmp_path / "tools.json"))
     assert open_model("agent:opencode", options).identity()["network"] == "endpoint"

@@ -98,7 +98,6 @@ def main(kills_wanted: int, root: Path) -> None:
                 torn += bool(data) and not data.endswith(b"\n")
                 for record in journal.read(results, Record):
                     if record.status == "ok":
-                        assert record.response is not None
                         assert seen.setdefault(record.sample_id, record.response.text) == record.response.text
         answered = Counter(r.sample_id for r in folder.records() if r.status == "ok")
         assert set(answered) == set(truth), f"{len(answered)} of {N} samples answered"

@@ -41,7 +41,7 @@ def served(stub: fast.Running) -> int:
     return int(stub.stats()["served"])
 
 
-def test_a_second_run_sends_nothing_costs_nothing_and_says_so(stub: fast.Running, tmp_path: Path) -> None:
+def test_a_second_run_sends_nothing_costs_nothing_and_says_so(stub, tmp_path):
     first = asked(stub, tmp_path / "a", tmp_path / "cache")
     assert served(stub) == 6 and first.meta.totals.cached == 0
     (tmp_path / "p.toml").write_text(f'["{fast.MODEL}"]\ninput = 5.0\noutput = 5.0\n')
@@ -53,27 +53,24 @@ def test_a_second_run_sends_nothing_costs_nothing_and_says_so(stub: fast.Running
     records = {record.sample_id: record for record in first.folder.records()}
     for record in second.folder.records():
         before = records[record.sample_id]
-        assert record.response is not None and before.response is not None
         assert record.response.text == before.response.text and record.attempts == 0
         assert record.response.cached_answer and not before.response.cached_answer
 
 
-def test_without_the_option_nothing_is_kept(
-    stub: fast.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_option_nothing_is_kept(stub, tmp_path, monkeypatch):
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     for name in "ab":
         evaluate("chart/digits", f"api:{fast.MODEL}", out=tmp_path / name, base_url=stub.url, limit=3)
     assert served(stub) == 6 and not (tmp_path / "cache" / "answers").exists()
 
 
-def test_a_rerun_by_the_recorded_settings_does_not_touch_the_folder(stub: fast.Running, tmp_path: Path) -> None:
+def test_a_rerun_by_the_recorded_settings_does_not_touch_the_folder(stub, tmp_path):
     asked(stub, tmp_path / "a", tmp_path / "cache")
     rerun(tmp_path / "a", out=tmp_path / "b")
     assert served(stub) == 12 and RunFolder(tmp_path / "b").meta().spec.options.cache is None
 
 
-def test_repeats_are_answers_of_their_own(stub: fast.Running, tmp_path: Path) -> None:
+def test_repeats_are_answers_of_their_own(stub, tmp_path):
     asked(stub, tmp_path / "a", tmp_path / "cache", limit=2, repeats=3)
     assert served(stub) == 6
     assert asked(stub, tmp_path / "b", tmp_path / "cache", limit=2, repeats=3).meta.totals.cached == 6
@@ -88,7 +85,7 @@ async def key_of(tmp_path: Path, prompt: Prompt, repeat: int = 0, model: str = "
         await opened.close()
 
 
-async def test_everything_that_can_change_an_answer_changes_the_name_of_its_entry(tmp_path: Path) -> None:
+async def test_everything_that_can_change_an_answer_changes_the_name_of_its_entry(tmp_path):
     prompt = Prompt((Image(BytesBlob("a", PIXEL)), Text("A or B?")))
     usual = await key_of(tmp_path, prompt)
     assert usual == await key_of(tmp_path, prompt), "the same request has the same name"
@@ -123,7 +120,7 @@ class _Fetched(BytesBlob):
     url = "https://example.org/changes.png"
 
 
-async def test_an_image_that_the_server_fetches_is_never_cached(tmp_path: Path) -> None:
+async def test_an_image_that_the_server_fetches_is_never_cached(tmp_path):
     prompt = Prompt((Image(_Fetched("a", PIXEL)), Text("?")))
     assert await key_of(tmp_path, prompt) == ""
 
@@ -146,9 +143,7 @@ def entries(cache: Path) -> list[Path]:
     ],
     ids=["torn", "empty", "nested", "large", "changed", "folder", "link", "pipe"],
 )
-def test_a_damaged_entry_is_a_miss_that_is_named(
-    stub: fast.Running, tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: Any
-) -> None:
+def test_a_damaged_entry_is_a_miss_that_is_named(stub, tmp_path, capsys, spoil):
     asked(stub, tmp_path / "a", tmp_path / "cache", limit=2)
     damaged = entries(tmp_path / "cache")[0]
     spoil(damaged)
@@ -157,7 +152,7 @@ def test_a_damaged_entry_is_a_miss_that_is_named(
     assert capsys.readouterr().err.count(str(damaged)) == 1
 
 
-def test_an_entry_moved_to_another_name_is_not_believed(stub: fast.Running, tmp_path: Path) -> None:
+def test_an_entry_moved_to_another_name_is_not_believed(stub, tmp_path):
     asked(stub, tmp_path / "a", tmp_path / "cache", limit=2)
     first, second = entries(tmp_path / "cache")
     second.write_bytes(first.read_bytes())
@@ -165,9 +160,7 @@ def test_an_entry_moved_to_another_name_is_not_believed(stub: fast.Running, tmp_
     assert asked(stub, tmp_path / "c", tmp_path / "cache", limit=2).meta.totals.cached == 2, "it was replaced"
 
 
-def test_no_key_stands_in_an_entry_and_one_that_does_is_struck(
-    stub: fast.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget_keys: None
-) -> None:
+def test_no_key_stands_in_an_entry_and_one_that_does_is_struck(stub, tmp_path, monkeypatch, forget_keys):
     monkeypatch.setenv("MY_KEY", "sk-test-0123456789abcdefghij")
     asked(stub, tmp_path / "a", tmp_path / "cache", limit=2, key_env="MY_KEY")
     for path in entries(tmp_path / "cache"):
@@ -181,14 +174,14 @@ def test_no_key_stands_in_an_entry_and_one_that_does_is_struck(
     assert response is not None and response.text == redact("it is stub-secret-0123456789") != record.response.text
 
 
-def test_failures_are_not_kept(tmp_path: Path) -> None:
+def test_failures_are_not_kept(tmp_path):
     cache = AnswerCache(tmp_path, ApiModel("api:m", ModelOptions(base_url=URL)))
     cache.store("ab" * 32, Record("a", "refused", response=Response("no")))
     cache.store("", Record("a", "ok", response=Response("yes")))
     assert entries(tmp_path) == []
 
 
-def test_the_folder_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_path: Path) -> None:
+def test_the_folder_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_path):
     model = ApiModel("api:m", ModelOptions(base_url=URL))
     cache = AnswerCache(tmp_path, model, budget_bytes=5_000)
     keys = [f"{number:02x}" * 32 for number in range(10)]
@@ -205,7 +198,7 @@ def test_the_folder_stays_within_its_budget_and_what_was_not_used_goes_first(tmp
     assert not list(tmp_path.glob("??/.*"))
 
 
-def test_nothing_is_read_written_or_removed_behind_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_read_written_or_removed_behind_a_link(tmp_path, capsys):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     others = [elsewhere / "taxes.json", elsewhere / "movie.part"]
@@ -223,7 +216,7 @@ def test_nothing_is_read_written_or_removed_behind_a_link(tmp_path: Path, capsys
     assert "1 answer could not be kept: its folder is a link" in printed and "is not used" in printed
 
 
-def test_several_processes_fill_one_folder_at_once(stub: fast.Running, tmp_path: Path) -> None:
+def test_several_processes_fill_one_folder_at_once(stub, tmp_path):
     code = (
         "import sys; from snellen import evaluate\n"
         f"evaluate('chart/digits', 'api:{fast.MODEL}', out=sys.argv[1], base_url={stub.url!r}, limit=30, "
@@ -235,7 +228,7 @@ def test_several_processes_fill_one_folder_at_once(stub: fast.Running, tmp_path:
     assert asked(stub, tmp_path / "d", tmp_path / "cache", limit=30).meta.totals.cached == 30
 
 
-def test_models_whose_prompt_is_not_all_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_models_whose_prompt_is_not_all_are_refused_before_anything_is_written(tmp_path):
     for model in ("embedded", Calculator()):
         with pytest.raises(UsageError, match="--cache cannot keep"):
             evaluate(
@@ -244,14 +237,14 @@ def test_models_whose_prompt_is_not_all_are_refused_before_anything_is_written(t
         assert not (tmp_path / "a").exists() or not list((tmp_path / "a").glob("*.json*"))
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(stub: fast.Running, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(stub, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="--cache"):
         asked(stub, tmp_path / "a", tmp_path / "file")
     assert served(stub) == 0
 
 
-def test_an_entry_is_json_that_names_its_key_and_holds_no_question(stub: fast.Running, tmp_path: Path) -> None:
+def test_an_entry_is_json_that_names_its_key_and_holds_no_question(stub, tmp_path):
     asked(stub, tmp_path / "a", tmp_path / "cache", limit=1)
     (path,) = entries(tmp_path / "cache")
     entry = json.loads(path.read_text())

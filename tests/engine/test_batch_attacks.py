@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import tracemalloc
 from collections import Counter
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from stubs import ARITHMETIC
 
 from servers import batches_gemini, batches_openai
 from servers.batches import KEY, MODEL, Batch, BatchServer, Plan
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.engine.batches.log import read_log
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder
@@ -37,49 +35,33 @@ IDS: list[Any] = ["../../v1/models", "a/b", "x" * 100_000, "batch\n1", "\x1b[31m
 READ = ("GET /v1/batches?limit=100", "POST /v1/chat/completions")  # the latter is the preflight's, and asks nothing
 
 
-class HostileServer(ThreadingHTTPServer):
-    """Names one id for every batch; `paths` has what was asked for."""
+class HostileServer(LoopbackServer):
+    """Names one id for every batch, and says `ended` of each that it is asked for; `paths` has what was asked for."""
 
-    def __init__(self, identity: Any) -> None:
-        super().__init__(("127.0.0.1", 0), HostileHandler)
-        self.identity = identity
-        self.paths: list[str] = []
+    def __init__(self, identity, ended=None):
+        self.paths = paths = []
 
+        class Handler(JsonHandler):
+            def do_GET(self):
+                if ended is not None and "/batches/" in self.path:
+                    return self._say(ended)
+                return self._say({"data": []} if "batches" in self.path else {"data": [{"id": MODEL}], "id": MODEL})
 
-class HostileHandler(BaseHTTPRequestHandler):
-    server: HostileServer
+            def do_POST(self):
+                self.read()
+                self._say({"id": "file-1" if self.path.endswith("/files") else identity, "status": "validating"})
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
+            def _say(self, reply):
+                paths.append(f"{self.command} {self.path}")
+                self.send(200, reply)
 
-    def do_GET(self) -> None:
-        listed = {"data": []} if "batches" in self.path else {"data": [{"id": MODEL}], "id": MODEL}
-        self._send(listed)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        identity = "file-1" if self.path.endswith("/files") else self.server.identity
-        self._send({"id": identity, "status": "validating"})
-
-    def _send(self, reply: object) -> None:
-        self.server.paths.append(f"{self.command} {self.path}")
-        data = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        super().__init__(Handler)
 
 
 @pytest.mark.parametrize("identity", IDS, ids=lambda identity: repr(identity)[:12])
-def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity: Any, tmp_path: Path) -> None:
-    server = HostileServer(identity)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        with pytest.raises(BatchError, match="does not show it") as failure:
-            run_batches(f"http://127.0.0.1:{server.server_address[1]}/v1", tmp_path / "run", N)
-    finally:
-        server.shutdown()
-        server.server_close()
+def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity, tmp_path):
+    with HostileServer(identity) as server, pytest.raises(BatchError, match="does not show it") as failure:
+        run_batches(server.url, tmp_path / "run", N)
     calls = Counter(server.paths)
     assert calls["POST /v1/batches"] == 3
     assert set(calls) <= {"POST /v1/batches", "POST /v1/files", "GET /v1/models", *READ}
@@ -88,57 +70,42 @@ def test_ids_that_cannot_be_used_end_the_run_after_three_creations(identity: Any
 
 
 @pytest.mark.parametrize("output", ["../../v1/models", "\x1b[31mred", "file 1?x=1"])
-def test_results_under_an_unusable_id_end_the_run_at_once(output: str, tmp_path: Path) -> None:
+def test_results_under_an_unusable_id_end_the_run_at_once(output, tmp_path):
     """The id does not change when it is read again, so that patience would be lost."""
 
-    class Ended(HostileHandler):
-        def do_GET(self) -> None:
-            ended = {"id": "batch_1", "status": "completed", "output_file_id": output}
-            self._send(ended if "/batches/" in self.path else {"data": [{"id": MODEL}]})
-
-    server = HostileServer("batch_1")
-    server.RequestHandlerClass = Ended
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        with pytest.raises(BatchError, match="batch_1 has ended, and its results cannot be fetched"):
-            run_batches(f"http://127.0.0.1:{server.server_address[1]}/v1", tmp_path / "run", N)
-    finally:
-        server.shutdown()
-        server.server_close()
+    ended = {"id": "batch_1", "status": "completed", "output_file_id": output}
+    words = "batch_1 has ended, and its results cannot be fetched"
+    with HostileServer("batch_1", ended) as server, pytest.raises(BatchError, match=words):
+        run_batches(server.url, tmp_path / "run", N)
     assert not any("models" in path for path in server.paths if "content" in path)
 
 
 @pytest.mark.parametrize("service", MODELS)
-def test_a_redirect_is_not_followed(service: str, tmp_path: Path) -> None:
+def test_a_redirect_is_not_followed(service, tmp_path):
     """The handler that would get the key counts its calls."""
     received: list[str] = []
 
-    class Elsewhere(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Elsewhere(JsonHandler):
+        def do_GET(self):
             received.append(self.headers.get("Authorization", ""))
 
         do_POST = do_GET
 
-    other = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
-    threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
-    address = f"http://127.0.0.1:{other.server_address[1]}/"
-    plan = Plan(answer=arithmetic_answer, refuse=lambda call, number: (302, address) if call == "status" else None)
-    with BatchServer(plan) as server, pytest.raises(BatchError, match="not sent on to another address"):
-        run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
-    other.shutdown()
-    other.server_close()
+    with LoopbackServer(Elsewhere) as other:
+        address = f"{other.origin}/"
+        plan = Plan(answer=arithmetic_answer, refuse=lambda call, number: (302, address) if call == "status" else None)
+        with BatchServer(plan) as server, pytest.raises(BatchError, match="not sent on to another address"):
+            run_batches(server.address(service), tmp_path / "run", N, MODELS[service])
     assert received == []
 
 
 @pytest.mark.parametrize("service", ["openai", "gemini"])
-def test_of_several_batches_with_the_label_one_that_runs_is_taken(
-    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_several_batches_with_the_label_one_that_runs_is_taken(service, tmp_path, monkeypatch):
     plan = Plan(seconds=0.1, answer=arithmetic_answer, silent_creates=(1,))
     module = {"openai": batches_openai, "gemini": batches_gemini}[service]
     create = module._create
 
-    def twice(server: BatchServer, http: Any, *arguments: Any) -> None:
+    def twice(server, http, *arguments):
         create(server, http, *arguments)
         (first,) = server.batches.values()
         name = {"openai": "batch_0", "gemini": "batches/b0"}[service]
@@ -156,13 +123,11 @@ def test_of_several_batches_with_the_label_one_that_runs_is_taken(
 
 
 @pytest.mark.parametrize("service", ["openai", "gemini"])
-def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(
-    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(service, tmp_path, monkeypatch):
     module, name = {"openai": (batches_openai, "_object"), "gemini": (batches_gemini, "_operation")}[service]
     described = getattr(module, name)
 
-    def strange(server: BatchServer, batch: Batch) -> dict[str, Any]:
+    def strange(server, batch):
         described_batch: dict[str, Any] = described(server, batch)
         return {"id": "../x", "name": "../x", "status": "completed"} if batch.id.endswith("0") else described_batch
 
@@ -175,7 +140,7 @@ def test_a_strange_batch_of_somebody_else_in_the_list_is_passed_over(
         assert set(server.paid.values()) == {1}
 
 
-def test_a_row_that_comes_twice_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_comes_twice_is_recorded_once(tmp_path, monkeypatch):
     shuffled = BatchServer.shuffled
     monkeypatch.setattr(BatchServer, "shuffled", lambda self, batch: shuffled(self, batch) * 3)
     for service, model in MODELS.items():
@@ -185,7 +150,7 @@ def test_a_row_that_comes_twice_is_recorded_once(tmp_path: Path, monkeypatch: py
         assert Counter(record.sample_id for record in records) == Counter(f"q{i}" for i in range(N))
 
 
-def test_a_line_without_an_end_takes_bounded_memory() -> None:
+def test_a_line_without_an_end_takes_bounded_memory():
     splitter, chunk = LineSplitter(), b"x" * (1 << 20)
     tracemalloc.start()
     for _ in range(200):
@@ -197,7 +162,7 @@ def test_a_line_without_an_end_takes_bounded_memory() -> None:
     assert list(splitter.end()) == [b"last"]
 
 
-def test_a_key_in_a_line_is_struck_out() -> None:
+def test_a_key_in_a_line_is_struck_out():
     from snellen.redaction import register
 
     register(KEY)
@@ -205,7 +170,7 @@ def test_a_key_in_a_line_is_struck_out() -> None:
     assert KEY.encode() not in line
 
 
-def test_the_best_of_several_batches_is_one_that_may_bring_answers() -> None:
+def test_the_best_of_several_batches_is_one_that_may_bring_answers():
     failed = BatchStatus(id="a", state="failed")
     cancelled = BatchStatus(id="b", state="ended", cancelled=True)
     running = BatchStatus(id="c", state="running")
@@ -216,14 +181,14 @@ def test_the_best_of_several_batches_is_one_that_may_bring_answers() -> None:
 
 @pytest.mark.parametrize("name", ["../../outside", "a/b", "x\u0000", "x" * 100, "a.b"])
 @pytest.mark.parametrize("member", ["label", "token"])
-def test_a_log_whose_names_leave_the_folder_is_refused(member: str, name: str, tmp_path: Path) -> None:
+def test_a_log_whose_names_leave_the_folder_is_refused(member, name, tmp_path):
     (tmp_path / "batches.jsonl").write_text(json.dumps({"event": "made", "at": 1.0, member: name}) + "\n")
     with pytest.raises(RunError, match="a label that Snellen does not write"):
         read_log(tmp_path)
 
 
 @pytest.mark.parametrize("moment", [1e308, -1e15, 1e11])
-def test_a_moment_that_no_calendar_has_is_unknown(moment: float) -> None:
+def test_a_moment_that_no_calendar_has_is_unknown(moment):
     from snellen.engine.batches.progress import local_time
 
     assert local_time(moment) == "unknown"
@@ -231,14 +196,14 @@ def test_a_moment_that_no_calendar_has_is_unknown(moment: float) -> None:
 
 
 @pytest.mark.parametrize("member", ["rows", "size", "completed", "failed", "answered", "total", "again", "missing"])
-def test_a_log_with_negative_counts_is_refused(member: str, tmp_path: Path) -> None:
+def test_a_log_with_negative_counts_is_refused(member, tmp_path):
     line = {"event": "made", "at": 1.0, "label": "snellen-a-1", "rows": 3, member: -5}
     (tmp_path / "batches.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(RunError, match="line 1: not an event"):
         read_log(tmp_path)
 
 
-def test_no_more_rows_are_finished_than_there_are(tmp_path: Path) -> None:
+def test_no_more_rows_are_finished_than_there_are(tmp_path):
     plan = Plan(seconds=0.1, answer=arithmetic_answer)
     with BatchServer(plan) as server:
         run_batches(server.address("openai"), tmp_path / "run", N)
@@ -266,9 +231,7 @@ def unnamed(monkeypatch: pytest.MonkeyPatch, identity: Any, calls: int | None) -
 
 
 @pytest.mark.parametrize("identity", UNUSABLE, ids=repr)
-def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(
-    identity: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(identity, tmp_path, monkeypatch):
     unnamed(monkeypatch, identity, 1)
     with BatchServer(Plan(seconds=0.1, answer=arithmetic_answer)) as server:
         run_batches(server.address("gemini"), tmp_path / "run", N, MODELS["gemini"])
@@ -281,9 +244,7 @@ def test_a_gemini_batch_without_a_usable_id_is_found_by_its_label(
 
 
 @pytest.mark.parametrize("identity", ["batches/../files/1", None], ids=repr)
-def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(
-    identity: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(identity, tmp_path, monkeypatch):
     unnamed(monkeypatch, identity, None)
     folder = tmp_path / "run"
     with BatchServer(Plan(answer=arithmetic_answer)) as server:
@@ -297,7 +258,7 @@ def test_a_gemini_batch_that_never_has_a_usable_id_is_not_paid_again(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "endless line"])
-def test_a_log_that_is_no_regular_file_or_has_an_endless_line_is_refused(kind: str, tmp_path: Path) -> None:
+def test_a_log_that_is_no_regular_file_or_has_an_endless_line_is_refused(kind, tmp_path):
     log = tmp_path / "batches.jsonl"
     if kind == "link":
         log.symlink_to("/dev/zero")

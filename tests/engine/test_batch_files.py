@@ -39,7 +39,7 @@ MODEL = "Qwen/Qwen3-VL-8B"
 
 
 @pytest.fixture(autouse=True)
-def without_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_key(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")  # nobody is there, and nobody is asked
 
@@ -54,7 +54,7 @@ def use(monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark) -> None:
 
 
 @pytest.fixture(autouse=True)
-def arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+def arithmetic(monkeypatch):
     use(monkeypatch, ARITHMETIC)
 
 
@@ -129,7 +129,7 @@ def assert_each_once(folder: Path, n: int = N) -> None:
         assert record.response is None or record.response.text == str(int(record.sample_id[1:]) % 7)
 
 
-def test_requests_are_in_the_form_of_openais_batches_and_nothing_is_sent(tmp_path: Path) -> None:
+def test_requests_are_in_the_form_of_openais_batches_and_nothing_is_sent(tmp_path):
     written = write(tmp_path)
     assert (written.requests, written.waiting, written.meta.state) == (N, 0, "partial")
     rows = requests(tmp_path / "requests.jsonl")
@@ -143,7 +143,7 @@ def test_requests_are_in_the_form_of_openais_batches_and_nothing_is_sent(tmp_pat
     assert records(tmp_path) == []
 
 
-def test_results_in_any_order_end_the_run_and_a_second_reading_changes_nothing(tmp_path: Path) -> None:
+def test_results_in_any_order_end_the_run_and_a_second_reading_changes_nothing(tmp_path):
     write(tmp_path)
     answer(tmp_path)
     counts = read(tmp_path, "results.jsonl")
@@ -160,14 +160,14 @@ def test_results_in_any_order_end_the_run_and_a_second_reading_changes_nothing(t
     assert (tmp_path / "run/summary.json").exists()
 
 
-def test_a_file_of_requests_is_not_read_as_results(tmp_path: Path) -> None:
+def test_a_file_of_requests_is_not_read_as_results(tmp_path):
     write(tmp_path)
     with pytest.raises(UsageError, match="a file of requests"):
         read(tmp_path, "requests.jsonl")
     assert not records(tmp_path)
 
 
-def test_a_partial_file_is_recorded_and_the_rest_is_waited_for(tmp_path: Path) -> None:
+def test_a_partial_file_is_recorded_and_the_rest_is_waited_for(tmp_path):
     write(tmp_path)
     lines = answer(tmp_path)
     (tmp_path / "part.jsonl").write_text("\n".join(lines[:7]) + "\n" + lines[7][:40])  # the last line is torn
@@ -180,7 +180,7 @@ def test_a_partial_file_is_recorded_and_the_rest_is_waited_for(tmp_path: Path) -
     assert_each_once(tmp_path)
 
 
-def test_requests_without_a_result_are_written_again_once_the_program_has_ended(tmp_path: Path) -> None:
+def test_requests_without_a_result_are_written_again_once_the_program_has_ended(tmp_path):
     write(tmp_path)
     answer(tmp_path, kind=lambda i: "" if i < 5 else "ok")
     counts = read(tmp_path, "results.jsonl", ended=True)
@@ -193,7 +193,7 @@ def test_requests_without_a_result_are_written_again_once_the_program_has_ended(
     assert {record.sample_id for record in records(tmp_path) if record.attempts == 2} == {f"q{i}" for i in range(5)}
 
 
-def test_a_file_that_was_given_up_may_still_be_read(tmp_path: Path) -> None:
+def test_a_file_that_was_given_up_may_still_be_read(tmp_path):
     write(tmp_path)
     (label,) = read_log(tmp_path / "run").shards
     drop_batch(tmp_path / "run", label)
@@ -204,14 +204,13 @@ def test_a_file_that_was_given_up_may_still_be_read(tmp_path: Path) -> None:
     assert_each_once(tmp_path)
 
 
-def test_failed_rows_are_asked_again_and_recorded_once(tmp_path: Path) -> None:
+def test_failed_rows_are_asked_again_and_recorded_once(tmp_path):
     write(tmp_path)
     answer(tmp_path, kind=lambda i: {3: "400", 4: "500"}.get(i, "ok"))
     counts = read(tmp_path, "results.jsonl")
     assert (counts.answered, counts.failed, counts.again, counts.missing) == (N - 2, 1, 1, 0)
     read(tmp_path, "results.jsonl")
     (failed,) = [record for record in records(tmp_path) if record.status != "ok"]
-    assert failed.error is not None
     assert (failed.sample_id, failed.error.kind) == ("q3", "bad_request")
     assert "it is 400" in failed.error.message
     assert write(tmp_path, "second.jsonl").requests == 2
@@ -220,7 +219,7 @@ def test_failed_rows_are_asked_again_and_recorded_once(tmp_path: Path) -> None:
     assert_each_once(tmp_path)
 
 
-def test_lines_that_are_of_no_request_are_passed_over(tmp_path: Path) -> None:
+def test_lines_that_are_of_no_request_are_passed_over(tmp_path):
     write(tmp_path)
     lines = answer(tmp_path)
     other = json.loads(lines[0]) | {"custom_id": "../../another"}
@@ -236,9 +235,7 @@ def test_lines_that_are_of_no_request_are_passed_over(tmp_path: Path) -> None:
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_parts_in_any_order_give_each_sample_once(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_parts_in_any_order_give_each_sample_once(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     write(folder, n=6)
     kinds = data.draw(st.lists(st.sampled_from(["ok", "400", "500", ""]), min_size=6, max_size=6))
@@ -255,7 +252,7 @@ def test_any_parts_in_any_order_give_each_sample_once(
     assert failures == Counter(f"q{i}" for i, kind in enumerate(kinds) if kind == "400")
 
 
-def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_is_not_overwritten(tmp_path):
     (tmp_path / "requests.jsonl").write_text("mine")
     with pytest.raises(UsageError, match="not overwritten"):
         write(tmp_path)
@@ -265,7 +262,7 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
         write(tmp_path, "nowhere/requests.jsonl")
 
 
-def test_a_link_to_nothing_is_not_written_through_and_leaves_no_open_batch(tmp_path: Path) -> None:
+def test_a_link_to_nothing_is_not_written_through_and_leaves_no_open_batch(tmp_path):
     (tmp_path / "requests.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     with pytest.raises(UsageError, match="not overwritten"):
         write(tmp_path)
@@ -274,13 +271,11 @@ def test_a_link_to_nothing_is_not_written_through_and_leaves_no_open_batch(tmp_p
 
 
 @pytest.mark.parametrize("linkable", [True, False])
-def test_a_file_that_cannot_be_put_in_its_place_leaves_its_samples_free(
-    linkable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_put_in_its_place_leaves_its_samples_free(linkable, tmp_path, monkeypatch):
     """Somebody else takes the name while the requests are written; links work on this disk, or do not."""
     link = files.os.link
 
-    def late(source: Path, target: Path) -> None:
+    def late(source, target):
         target.symlink_to(tmp_path / "elsewhere.jsonl")
         if not linkable:
             raise PermissionError(1, "Operation not permitted")
@@ -298,7 +293,7 @@ def test_a_file_that_cannot_be_put_in_its_place_leaves_its_samples_free(
     assert write(tmp_path, "second.jsonl").requests == N
 
 
-def test_a_kill_before_the_file_was_noted_writes_it_once(tmp_path: Path) -> None:
+def test_a_kill_before_the_file_was_noted_writes_it_once(tmp_path):
     """The log ends at `creating`, with and without the file in its place."""
     write(tmp_path)
     log = tmp_path / "run/batches.jsonl"
@@ -322,7 +317,7 @@ def test_a_kill_before_the_file_was_noted_writes_it_once(tmp_path: Path) -> None
     assert_each_once(tmp_path)
 
 
-def test_a_run_is_not_asked_otherwise_while_its_requests_are_in_a_file(tmp_path: Path) -> None:
+def test_a_run_is_not_asked_otherwise_while_its_requests_are_in_a_file(tmp_path):
     write(tmp_path)
     offline = spec(base_url=OFFLINE_URL)
     with pytest.raises(UsageError, match="may still be answered by another program"):
@@ -333,7 +328,7 @@ def test_a_run_is_not_asked_otherwise_while_its_requests_are_in_a_file(tmp_path:
     assert (listed.state, listed.rows, listed.open) == ("written", N, True)
 
 
-def test_only_a_run_whose_requests_are_in_a_file_reads_results(tmp_path: Path) -> None:
+def test_only_a_run_whose_requests_are_in_a_file_reads_results(tmp_path):
     write(tmp_path)
     with pytest.raises(UsageError, match="is no file"):
         read(tmp_path, "missing.jsonl")
@@ -363,7 +358,7 @@ HOSTILE_ERRORS = [
 
 
 @pytest.mark.parametrize("code", HOSTILE_ERRORS, ids=["digits", "number", "superscript", "object"])
-def test_a_strange_code_of_an_error_is_a_failed_row(code: str, tmp_path: Path) -> None:
+def test_a_strange_code_of_an_error_is_a_failed_row(code, tmp_path):
     write(tmp_path, n=1)
     row = requests(tmp_path / "requests.jsonl")[0]
     line = f'{{"custom_id":"{row["custom_id"]}","error":{{"message":"no",{code}}}}}\n'
@@ -375,7 +370,7 @@ def test_a_strange_code_of_an_error_is_a_failed_row(code: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("model", ["anthropic:m", "openai:m", "embedded", "local:tiny"])
-def test_other_kinds_of_models_are_refused(model: str, tmp_path: Path) -> None:
+def test_other_kinds_of_models_are_refused(model, tmp_path):
     from msgspec import structs
 
     with pytest.raises(UsageError, match="for api:NAME"):
@@ -384,7 +379,7 @@ def test_other_kinds_of_models_are_refused(model: str, tmp_path: Path) -> None:
         )
 
 
-def test_images_stand_inline_or_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_stand_inline_or_by_their_paths(tmp_path, monkeypatch):
     path = tmp_path / "a picture.png"
     path.write_bytes(PICTURES[0].blob.read())
     samples = [
@@ -403,8 +398,8 @@ def test_images_stand_inline_or_by_their_paths(tmp_path: Path, monkeypatch: pyte
     )
 
 
-def test_the_commands_write_and_read_files(tmp_path: Path) -> None:
-    def snellen(*words: str) -> subprocess.CompletedProcess[str]:
+def test_the_commands_write_and_read_files(tmp_path):
+    def snellen(*words):
         command = [sys.executable, "-m", "snellen", "batch", *words]
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
 

@@ -15,15 +15,19 @@ from pathlib import Path
 
 import pytest
 from batch_runs import arithmetic_answer, batch_spec, run_batches
+from msgspec import structs
 from stubs import ARITHMETIC
 
 from servers.batches import KEY, MODEL, BatchServer, Plan
+from snellen.engine import fingerprint
 from snellen.engine.batches.log import read_log
 from snellen.engine.batches.shards import row_id
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, BudgetError, InterruptedRunError, RunError, UsageError
 from snellen.models.api.batches.replies import learned_limits, queue_is_full
 from snellen.models.api.batches.service import BatchLimits
+from snellen.models.base import Model
+from snellen.models.registry import open_model
 from snellen.runs.perform import perform
 from snellen.types import Record
 
@@ -50,7 +54,7 @@ def assert_each_once(folder: Path, server: BatchServer, n: int = N) -> None:
     assert all(record.response.text == truth[record.sample_id] for record in records(folder) if record.response)
 
 
-def test_a_run_by_batches_answers_each_sample_once_and_a_finished_run_uploads_nothing(tmp_path: Path) -> None:
+def test_a_run_by_batches_answers_each_sample_once_and_a_finished_run_uploads_nothing(tmp_path):
     plan = Plan(seconds=0.2, answer=arithmetic_answer)
     with BatchServer(plan) as server:
         run = run_batches(server.url, tmp_path / "run", N)
@@ -62,7 +66,7 @@ def test_a_run_by_batches_answers_each_sample_once_and_a_finished_run_uploads_no
         assert server.calls == before
 
 
-def test_a_batch_whose_answers_were_recorded_before_a_kill_is_taken_up_without_a_request(tmp_path: Path) -> None:
+def test_a_batch_whose_answers_were_recorded_before_a_kill_is_taken_up_without_a_request(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with BatchServer(Plan(answer=arithmetic_answer)) as server:
         expected = run_batches(server.url, folder.path, N).meta.environment["batches"]
@@ -74,8 +78,8 @@ def test_a_batch_whose_answers_were_recorded_before_a_kill_is_taken_up_without_a
         assert server.calls == before and not read_log(folder.path).open()
 
 
-def test_rows_that_fail_or_expire_are_asked_again_in_a_further_batch(tmp_path: Path) -> None:
-    def outcome(question: str, before: int) -> str:
+def test_rows_that_fail_or_expire_are_asked_again_in_a_further_batch(tmp_path):
+    def outcome(question, before):
         kinds = {0: "error500", 1: "expired", 2: "error500"}
         return kinds.get(number(question) % 10, "ok") if before == 0 else "ok"
 
@@ -87,36 +91,25 @@ def test_rows_that_fail_or_expire_are_asked_again_in_a_further_batch(tmp_path: P
     assert {record.attempts for record in records(tmp_path / "run")} == {1, 2}
 
 
-def test_a_row_that_the_service_refuses_for_good_is_recorded_as_failed_and_asked_once(tmp_path: Path) -> None:
-    plan = Plan(
-        answer=arithmetic_answer, outcome=lambda question, before: "error400" if number(question) == 5 else "ok"
-    )
-    with BatchServer(plan) as server:
-        run = run_batches(server.url, tmp_path / "run", N)
-        assert server.asked["What is 5 mod 7?"] == 1
-    assert (run.meta.totals.ok, run.meta.totals.error) == (N - 1, 1)
-    (failed,) = [record for record in records(tmp_path / "run") if record.status == "error"]
-    assert failed.error is not None
-    assert (failed.sample_id, failed.error.kind) == ("q5", "bad_request")
-    assert "Invalid image." in failed.error.message
-
-
-def test_a_row_that_always_fails_is_asked_max_attempts_times(tmp_path: Path) -> None:
-    plan = Plan(
-        answer=arithmetic_answer, outcome=lambda question, before: "error500" if number(question) == 5 else "ok"
-    )
+@pytest.mark.parametrize(("outcome", "asked", "kind"), [("error400", 1, "bad_request"), ("error500", 3, "server")])
+def test_a_row_that_fails_is_recorded_once_the_service_refuses_it_for_good_or_three_times(
+    tmp_path, outcome, asked, kind
+):
+    plan = Plan(answer=arithmetic_answer, outcome=lambda question, before: outcome if number(question) == 5 else "ok")
     with BatchServer(plan) as server:
         os.environ["OPENAI_API_KEY"] = KEY
-        spec = batch_spec(server.url, N, max_attempts=3)
-        run = perform(spec, RunFolder(tmp_path / "run"), benchmark=ARITHMETIC)
-        assert server.asked["What is 5 mod 7?"] == 3
-    assert run.meta.totals.error == 1
+        run = perform(batch_spec(server.url, N, max_attempts=3), RunFolder(tmp_path / "run"), benchmark=ARITHMETIC)
+        assert server.asked["What is 5 mod 7?"] == asked
+    assert (run.meta.totals.ok, run.meta.totals.error) == (N - 1, 1)
+    (failed,) = [record for record in records(tmp_path / "run") if record.status == "error"]
+    assert (failed.sample_id, failed.error.kind) == ("q5", kind)
+    assert asked > 1 or "Invalid image." in failed.error.message
 
 
 @pytest.mark.parametrize(
     "limits", [{"most_rows": 25}, {"most_bytes": 6000}], ids=["rows by validation", "bytes by 413"]
 )
-def test_limits_are_learned_from_refusals(tmp_path: Path, limits: dict[str, int]) -> None:
+def test_limits_are_learned_from_refusals(tmp_path, limits):
     with BatchServer(Plan(answer=arithmetic_answer, **limits)) as server:  # type: ignore[arg-type]
         run = run_batches(server.url, tmp_path / "run", N)
         assert run.meta.totals.ok == N
@@ -125,14 +118,14 @@ def test_limits_are_learned_from_refusals(tmp_path: Path, limits: dict[str, int]
     assert read_log(tmp_path / "run").limits is not None
 
 
-def test_a_service_that_takes_one_batch_at_a_time_gets_one_at_a_time(tmp_path: Path) -> None:
+def test_a_service_that_takes_one_batch_at_a_time_gets_one_at_a_time(tmp_path):
     with BatchServer(Plan(seconds=0.3, answer=arithmetic_answer, most_rows=40, most_open=1)) as server:
         run_batches(server.url, tmp_path / "run", N)
         assert_each_once(tmp_path / "run", server)
 
 
 @pytest.mark.parametrize("keep_labels", [True, False], ids=["by label", "by the uploaded file"])
-def test_a_create_call_without_a_reply_is_looked_for_in_the_services_list(tmp_path: Path, keep_labels: bool) -> None:
+def test_a_create_call_without_a_reply_is_looked_for_in_the_services_list(tmp_path, keep_labels):
     plan = Plan(seconds=0.2, answer=arithmetic_answer, silent_creates=(1,), keep_labels=keep_labels)
     with BatchServer(plan) as server:
         run_batches(server.url, tmp_path / "run", N)
@@ -141,7 +134,7 @@ def test_a_create_call_without_a_reply_is_looked_for_in_the_services_list(tmp_pa
         assert server.calls["list"] >= 1
 
 
-def test_a_create_call_that_never_arrived_is_made_again_after_two_looks(tmp_path: Path) -> None:
+def test_a_create_call_that_never_arrived_is_made_again_after_two_looks(tmp_path):
     plan = Plan(
         answer=arithmetic_answer, refuse=lambda call, number: (0, "") if (call, number) == ("create", 1) else None
     )
@@ -151,8 +144,8 @@ def test_a_create_call_that_never_arrived_is_made_again_after_two_looks(tmp_path
         assert (server.calls["create"], server.calls["upload"]) == (2, 1)
 
 
-def test_replies_of_5xx_and_429_are_waited_for(tmp_path: Path) -> None:
-    def refuse(call: str, number: int) -> tuple[int, str] | None:
+def test_replies_of_5xx_and_429_are_waited_for(tmp_path):
+    def refuse(call, number):
         if call in ("upload", "status", "download", "list") and number <= 2:
             return 503, "overloaded"
         return (429, "slow down") if (call, number) == ("create", 1) else None
@@ -162,7 +155,7 @@ def test_replies_of_5xx_and_429_are_waited_for(tmp_path: Path) -> None:
         assert_each_once(tmp_path / "run", server)
 
 
-def test_lines_that_are_no_rows_and_rows_that_nobody_asked_are_passed_over(tmp_path: Path) -> None:
+def test_a_row_that_the_results_lack_is_asked_again_and_lines_that_are_of_no_row_are_passed_over(tmp_path):
     extra = (
         b"<html>not json</html>",
         b"",
@@ -171,24 +164,18 @@ def test_lines_that_are_no_rows_and_rows_that_nobody_asked_are_passed_over(tmp_p
         b'["a list"]',
         b'{"custom_id":"' + b"x" * (17 << 20) + b'"}',
     )
-    with BatchServer(Plan(answer=arithmetic_answer, extra_lines=extra)) as server:
-        run_batches(server.url, tmp_path / "run", N)
-        assert_each_once(tmp_path / "run", server)
 
+    def outcome(question, before):
+        return "lost" if number(question) == 3 and not before else "ok"
 
-def test_a_row_that_the_results_lack_is_asked_again(tmp_path: Path) -> None:
-    plan = Plan(
-        answer=arithmetic_answer,
-        outcome=lambda question, before: "lost" if number(question) == 3 and not before else "ok",
-    )
-    with BatchServer(plan) as server:
+    with BatchServer(Plan(answer=arithmetic_answer, extra_lines=extra, outcome=outcome)) as server:
         run = run_batches(server.url, tmp_path / "run", N)
-        assert run.meta.totals.ok == N
-        assert server.asked["What is 3 mod 7?"] == 2
+        assert run.meta.totals.ok == N and server.faults == []
+        assert server.asked["What is 3 mod 7?"] == 2 and sum(server.paid.values()) == N + 1
 
 
-def test_rows_that_make_validation_fail_are_recorded_and_the_others_asked_again(tmp_path: Path) -> None:
-    def invalid(rows: list[dict[str, object]]) -> list[tuple[int, str]]:
+def test_rows_that_make_validation_fail_are_recorded_and_the_others_asked_again(tmp_path):
+    def invalid(rows):
         return [(place, "Invalid body") for place, row in enumerate(rows, 1) if number(str(row["question"])) == 4]
 
     with BatchServer(Plan(answer=arithmetic_answer, invalid_lines=invalid)) as server:
@@ -197,13 +184,13 @@ def test_rows_that_make_validation_fail_are_recorded_and_the_others_asked_again(
         assert [len(batch.rows) for batch in server.batches.values()] == [N, N - 1]
 
 
-def test_a_batch_that_fails_for_another_reason_ends_the_run_in_the_services_words(tmp_path: Path) -> None:
+def test_a_batch_that_fails_for_another_reason_ends_the_run_in_the_services_words(tmp_path):
     plan = Plan(refuse=lambda call, number: (400, "The model test-vlm has no batches") if call == "create" else None)
     with BatchServer(plan) as server, pytest.raises(BatchError, match="The model test-vlm has no batches"):
         run_batches(server.url, tmp_path / "run", N)
 
 
-def test_the_id_is_on_disk_a_quarter_of_a_second_after_the_reply(tmp_path: Path) -> None:
+def test_the_id_is_on_disk_a_quarter_of_a_second_after_the_reply(tmp_path):
     with BatchServer(Plan(seconds=0.2, answer=arithmetic_answer, most_rows=40)) as server:
         run_batches(server.url, tmp_path / "run", N)
         log = [json.loads(line) for line in (tmp_path / "run/batches.jsonl").read_text().splitlines()]
@@ -212,14 +199,14 @@ def test_the_id_is_on_disk_a_quarter_of_a_second_after_the_reply(tmp_path: Path)
         assert max(written[identity] - server.replied[identity] for identity in written) < 0.25
 
 
-def test_row_ids_fit_every_service_and_are_deterministic() -> None:
+def test_row_ids_fit_every_service_and_are_deterministic():
     identity = row_id("snellen-0123456789-100000", "a sample/with ünusual\ud800 signs" * 50, 12)
     assert identity == row_id("snellen-0123456789-100000", "a sample/with ünusual\ud800 signs" * 50, 12)
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", identity)
     assert row_id("a", "q1", 11) != row_id("a", "q11", 1)
 
 
-def test_an_interrupted_run_leaves_its_batches_running_and_takes_them_up_later(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_its_batches_running_and_takes_them_up_later(tmp_path):
     with BatchServer(Plan(seconds=3.0, answer=arithmetic_answer)) as server:
         command = [
             sys.executable,
@@ -238,21 +225,17 @@ def test_an_interrupted_run_leaves_its_batches_running_and_takes_them_up_later(t
         assert "go on at the service" in words.replace("goes on", "go on")
         assert "snellen batch cancel" in words
         with pytest.raises(UsageError, match="pay for them twice"):
-            spec = batch_spec(server.url, N)
-            from msgspec import structs
-
-            perform(structs.replace(spec, batch=False), RunFolder(tmp_path / "run"), benchmark=ARITHMETIC)
+            spec = structs.replace(batch_spec(server.url, N), batch=False)
+            perform(spec, RunFolder(tmp_path / "run"), benchmark=ARITHMETIC)
         run_batches(server.url, tmp_path / "run", N)
         assert_each_once(tmp_path / "run", server)
         assert server.calls["create"] == 1
 
 
-def test_a_batch_that_is_cancelled_meanwhile_ends_the_run_and_the_next_call_asks_its_samples_again(
-    tmp_path: Path,
-) -> None:
+def test_a_batch_that_is_cancelled_meanwhile_ends_the_run_and_the_next_call_asks_its_samples_again(tmp_path):
     with BatchServer(Plan(seconds=2.0, answer=arithmetic_answer)) as server:
 
-        def cancel() -> None:
+        def cancel():
             _wait_until(lambda: server.calls["status"] > 2)
             next(iter(server.batches.values())).cancelled = True
 
@@ -267,7 +250,7 @@ def test_a_batch_that_is_cancelled_meanwhile_ends_the_run_and_the_next_call_asks
         assert len(list(server.batches.values())[1].rows) == N - answered
 
 
-def test_a_budget_is_kept_by_batches_of_as_many_rows_as_it_pays_for(tmp_path: Path) -> None:
+def test_a_budget_is_kept_by_batches_of_as_many_rows_as_it_pays_for(tmp_path):
     with BatchServer(Plan(answer=arithmetic_answer)) as server:
         with pytest.raises(BudgetError):
             run_batches(server.url, tmp_path / "run", 300, max_tokens_total=104 * 120)
@@ -276,7 +259,7 @@ def test_a_budget_is_kept_by_batches_of_as_many_rows_as_it_pays_for(tmp_path: Pa
         assert_each_once(tmp_path / "run", server, 300)
 
 
-def test_repeats_are_rows_of_their_own(tmp_path: Path) -> None:
+def test_repeats_are_rows_of_their_own(tmp_path):
     with BatchServer(Plan(answer=arithmetic_answer)) as server:
         run = run_batches(server.url, tmp_path / "run", 10, repeats=3)
         assert run.meta.totals.ok == 30
@@ -285,7 +268,7 @@ def test_repeats_are_rows_of_their_own(tmp_path: Path) -> None:
         }
 
 
-def test_no_key_is_in_any_file_of_the_run(tmp_path: Path) -> None:
+def test_no_key_is_in_any_file_of_the_run(tmp_path):
     plan = Plan(answer=lambda question: f"the key is {KEY}")
     with BatchServer(plan) as server:
         run_batches(server.url, tmp_path / "run", 5)
@@ -294,29 +277,21 @@ def test_no_key_is_in_any_file_of_the_run(tmp_path: Path) -> None:
             assert KEY.encode() not in path.read_bytes(), path
 
 
-def test_the_record_names_the_batch_and_the_cost_is_that_of_a_batch(tmp_path: Path) -> None:
+def test_the_record_names_the_batch_and_the_cost_is_that_of_a_batch(tmp_path):
     prices = tmp_path / "prices.toml"
     prices.write_text(f'["{MODEL}"]\ninput = 10.0\noutput = 20.0\nbatch = 0.5\n')
     with BatchServer(Plan(answer=arithmetic_answer)) as server:
         os.environ["OPENAI_API_KEY"] = KEY
-        from msgspec import structs
-
         spec = batch_spec(server.url, 4)
         spec = structs.replace(spec, options=structs.replace(spec.options, prices=str(prices)))
         run = perform(spec, RunFolder(tmp_path / "run"), benchmark=ARITHMETIC)
     (first, *_) = records(tmp_path / "run")
-    assert first.response is not None
     assert first.response.batch == "batch_1"
     assert first.response.usage.cost == pytest.approx(0.5 * (100 * 10 + 4 * 20) / 1e6)
     assert run.meta.totals.cost == pytest.approx(4 * 0.5 * (100 * 10 + 4 * 20) / 1e6)
 
 
-def test_the_fingerprint_is_that_of_the_run_without_batches(tmp_path: Path) -> None:
-    from msgspec import structs
-
-    from snellen.engine import fingerprint
-    from snellen.models.registry import open_model
-
+def test_the_fingerprint_is_that_of_the_run_without_batches(tmp_path):
     spec = batch_spec("http://127.0.0.1:1/v1", 5)
     model = open_model(spec.model, spec.options)
     alone = structs.replace(spec, batch=False, poll_s=None)
@@ -324,9 +299,7 @@ def test_the_fingerprint_is_that_of_the_run_without_batches(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("model", ["embedded", "replay:x.jsonl", "local:tiny"])
-def test_models_without_a_batch_service_are_refused_with_the_reason(tmp_path: Path, model: str) -> None:
-    from snellen.models.base import Model
-
+def test_models_without_a_batch_service_are_refused_with_the_reason(tmp_path, model):
     class Plain(Model):
         name = model
 
@@ -335,7 +308,7 @@ def test_models_without_a_batch_service_are_refused_with_the_reason(tmp_path: Pa
         perform(spec, RunFolder(tmp_path / "run"), benchmark=ARITHMETIC, model=Plain())
 
 
-def test_a_log_of_another_service_is_refused(tmp_path: Path) -> None:
+def test_a_log_of_another_service_is_refused(tmp_path):
     with BatchServer(Plan(seconds=30.0)) as first, BatchServer(Plan()) as second:
         stopped = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
         stopped.start()
@@ -361,16 +334,16 @@ LIMITS = BatchLimits(50_000, 200_000_000, 0)
         ("The model `x` does not exist", None),
     ],
 )
-def test_limits_are_read_from_the_words_of_a_refusal(message: str, expected: BatchLimits | None) -> None:
+def test_limits_are_read_from_the_words_of_a_refusal(message, expected):
     assert learned_limits(message, rows=2000, size=100_000_000, limits=LIMITS) == expected
 
 
-def test_a_full_queue_is_told_from_a_batch_that_is_too_large() -> None:
+def test_a_full_queue_is_told_from_a_batch_that_is_too_large():
     assert queue_is_full("Enqueued token limit reached for gpt-6 in organization org-1.")
     assert not queue_is_full("This batch exceeds the maximum of 500 requests.")
 
 
-def test_a_run_killed_at_random_moments_pays_for_no_row_twice(tmp_path: Path) -> None:
+def test_a_run_killed_at_random_moments_pays_for_no_row_twice(tmp_path):
     script = Path(__file__).parents[2] / "bench" / "batch_kills.py"
     command = [sys.executable, str(script), "4", "7", "--questions", "60", "--services", "openai"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

@@ -1,7 +1,5 @@
 """A line that no run writes is refused before it is held in memory, and so is a log that is a link."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -30,7 +30,6 @@ from snellen.types import Prompt, Response, Text
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "adaptive_quiz.py"
 _spec = importlib.util.spec_from_file_location("adaptive_quiz", EXAMPLE)
-assert _spec is not None
 assert _spec.loader is not None
 quiz = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(quiz)
@@ -101,7 +100,7 @@ def metrics(run: snellen.Run) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed_quiz(tmp_path_factory: pytest.TempPathFactory) -> tuple[Counter[str], dict[str, Any]]:
+def undisturbed_quiz(tmp_path_factory):
     folder = tmp_path_factory.mktemp("quiz") / "run"
     run = perform_quiz(folder)
     assert run.meta.state == "complete"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.hostile import KIND, HostileServer
+from servers.hostile import KIND
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine import retry
 from snellen.engine.retry import Backoff
@@ -54,7 +54,7 @@ def worst(behaviours: Sequence[str]) -> Benchmark:
 
 
 @pytest.fixture(autouse=True)
-def _hanging_requests_are_not_a_dead_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def _hanging_requests_are_not_a_dead_server(monkeypatch):
     """Six requests that hang look like a dead server when the patience is this small; tests of rate limits see that stop."""
     monkeypatch.setattr(retry, "SILENT_S", 60.0)
 
@@ -70,9 +70,7 @@ def kinds_of(run: Run) -> dict[str, str]:
     return {r.sample_id.partition("/")[0]: "" if r.error is None else r.error.kind for r in run.folder.records()}
 
 
-def test_a_run_against_a_hostile_server_ends_in_time_with_each_sample_recorded(
-    hostile: HostileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_against_a_hostile_server_ends_in_time_with_each_sample_recorded(hostile, tmp_path, monkeypatch):
     monkeypatch.setenv("WORST_KEY", KEY)
     watch = Stopwatch()
     run = go(hostile.url("by-question"), tmp_path / "a", tuple(KIND), SHORT_S)
@@ -83,9 +81,7 @@ def test_a_run_against_a_hostile_server_ends_in_time_with_each_sample_recorded(
     assert {kinds[behaviour] for behaviour in ENDLESS} == {"timeout"}
 
 
-def test_each_failure_is_recorded_under_its_kind_and_the_key_nowhere(
-    hostile: HostileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_failure_is_recorded_under_its_kind_and_the_key_nowhere(hostile, tmp_path, monkeypatch):
     monkeypatch.setenv("WORST_KEY", KEY)
     run = go(hostile.url("by-question"), tmp_path / "a", ENDING, PATIENT_S)
     assert kinds_of(run) == {behaviour: KIND[behaviour] for behaviour in ENDING}
@@ -98,9 +94,7 @@ def test_each_failure_is_recorded_under_its_kind_and_the_key_nowhere(
 
 
 @pytest.mark.parametrize(("behaviours", "timeout_s"), [(ENDING, PATIENT_S), (ENDLESS, SHORT_S)])
-def test_what_failed_is_asked_again_and_what_was_answered_is_not(
-    hostile: HostileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviours: Sequence[str], timeout_s: float
-) -> None:
+def test_what_failed_is_asked_again_and_what_was_answered_is_not(hostile, tmp_path, monkeypatch, behaviours, timeout_s):
     monkeypatch.setenv("WORST_KEY", KEY)
     go(hostile.url("by-question"), tmp_path / "a", behaviours, timeout_s)
     seen = dict(hostile.seen)

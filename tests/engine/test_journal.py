@@ -41,9 +41,7 @@ def write(path: Path, records: list[Record]) -> None:
 
 @given(records=RECORDS, cut=st.integers(0, 10_000))
 @settings(deadline=None, max_examples=100)
-def test_a_journal_cut_at_any_byte_keeps_every_record_before_the_cut(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], cut: int
-) -> None:
+def test_a_journal_cut_at_any_byte_keeps_every_record_before_the_cut(tmp_path_factory, records, cut):
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     write(path, records)
     whole = path.read_bytes()
@@ -58,7 +56,7 @@ def test_a_journal_cut_at_any_byte_keeps_every_record_before_the_cut(
     assert list(journal.read(path, Record)) == [*records[:kept], Record("after", "ok")]
 
 
-def test_a_torn_line_longer_than_the_reading_block_is_cut_off(tmp_path: Path) -> None:
+def test_a_torn_line_longer_than_the_reading_block_is_cut_off(tmp_path):
     path = tmp_path / "results.jsonl"
     write(path, [Record("first", "ok")])
     with path.open("ab") as file:
@@ -67,7 +65,7 @@ def test_a_torn_line_longer_than_the_reading_block_is_cut_off(tmp_path: Path) ->
     assert [r.sample_id for r in journal.read(path, Record)] == ["first"]
 
 
-def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_an_error_that_names_the_line(tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_bytes(b'{"sample_id":"a","status":"ok"}\n{"sample_id":\x00\xff}\n{"sample_id":"b","status":"ok"}\n')
     with pytest.raises(RunError, match="line 2"):
@@ -91,7 +89,7 @@ except StorageError as error:
 """
 
 
-def test_a_disk_that_fills_up_leaves_whole_records_only(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_leaves_whole_records_only(tmp_path):
     """The limit on the size of a file stands in for a full disk: both fail in write(2), in the middle of a line."""
     path = tmp_path / "results.jsonl"
     done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
@@ -102,18 +100,16 @@ def test_a_disk_that_fills_up_leaves_whole_records_only(tmp_path: Path) -> None:
     assert path.read_bytes().endswith(b"\n")
 
 
-def test_a_journal_that_cannot_be_opened_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_opened_is_a_storage_error(tmp_path):
     with pytest.raises(StorageError, match="cannot write"):
         Journal(tmp_path / "no-such-folder" / "results.jsonl")
 
 
-def test_closing_in_the_moment_of_a_sync_does_not_wait_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_in_the_moment_of_a_sync_does_not_wait_for_ever(tmp_path, monkeypatch):
     class Slow(threading.Event):
         """Widens the moment between taking note of news and acting on it, which a close may fall into."""
 
-        def clear(self) -> None:
+        def clear(self):
             time.sleep(0.05)
             super().clear()
 

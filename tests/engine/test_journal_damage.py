@@ -78,9 +78,7 @@ def mended(path: Path, intact: list[Record]) -> None:
 
 @given(records=RECORDS, data=st.data())
 @settings(deadline=None, max_examples=300)
-def test_any_changed_byte_is_noticed_and_costs_its_own_record_alone(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], data: st.DataObject
-) -> None:
+def test_any_changed_byte_is_noticed_and_costs_its_own_record_alone(tmp_path_factory, records, data):
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     content = bytearray(written(path, records))
     place = data.draw(st.integers(0, len(content) - 1))
@@ -96,9 +94,7 @@ def test_any_changed_byte_is_noticed_and_costs_its_own_record_alone(
 
 @given(records=RECORDS, data=st.data())
 @settings(deadline=None, max_examples=100)
-def test_a_byte_left_out_or_added_is_noticed_and_costs_its_own_record_alone(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], data: st.DataObject
-) -> None:
+def test_a_byte_left_out_or_added_is_noticed_and_costs_its_own_record_alone(tmp_path_factory, records, data):
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     content = bytearray(written(path, records))
     place = data.draw(st.integers(0, len(content) - 1))
@@ -116,9 +112,7 @@ def test_a_byte_left_out_or_added_is_noticed_and_costs_its_own_record_alone(
 
 @given(records=RECORDS, data=st.data())
 @settings(deadline=None, max_examples=200)
-def test_lines_that_are_missing_repeated_or_moved_are_named_and_change_no_record(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], data: st.DataObject
-) -> None:
+def test_lines_that_are_missing_repeated_or_moved_are_named_and_change_no_record(tmp_path_factory, records, data):
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     lines = written(path, records).splitlines(keepends=True)
     chosen = data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=12))
@@ -134,9 +128,7 @@ def test_lines_that_are_missing_repeated_or_moved_are_named_and_change_no_record
 
 @given(records=RECORDS, cut=st.integers(0, 5_000))
 @settings(deadline=None, max_examples=100)
-def test_a_journal_that_was_cut_is_noticed_by_the_number_of_its_last_record(
-    tmp_path_factory: pytest.TempPathFactory, records: list[Record], cut: int
-) -> None:
+def test_a_journal_that_was_cut_is_noticed_by_the_number_of_its_last_record(tmp_path_factory, records, cut):
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     content = written(path, records)
     path.write_bytes(content[: min(cut, len(content) - 1)])
@@ -149,9 +141,7 @@ def test_a_journal_that_was_cut_is_noticed_by_the_number_of_its_last_record(
     junk=st.lists(st.binary(max_size=60) | st.sampled_from([b"{}", b"[" * 5_000, b'{"seq":1}', b"null"]), max_size=5)
 )
 @settings(deadline=None, max_examples=100)
-def test_lines_that_are_no_records_are_named_and_the_others_read(
-    tmp_path_factory: pytest.TempPathFactory, junk: list[bytes]
-) -> None:
+def test_lines_that_are_no_records_are_named_and_the_others_read(tmp_path_factory, junk):
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     records = [Record("a", "ok", response=Response("1")), Record("b", "ok", response=Response("2"))]
     first, second = written(path, records).splitlines(keepends=True)
@@ -163,7 +153,7 @@ def test_lines_that_are_no_records_are_named_and_the_others_read(
     assert (path.parent / journal.ASIDE).exists() == any(one.strip(b"\n") for one in junk)
 
 
-def test_damage_is_named_by_line_and_sample(tmp_path: Path) -> None:
+def test_damage_is_named_by_line_and_sample(tmp_path):
     path = tmp_path / "results.jsonl"
     lines = written(path, [Record(f"q{i}", "ok", response=Response(str(i))) for i in range(1, 11)]).splitlines(
         keepends=True
@@ -182,7 +172,7 @@ def test_damage_is_named_by_line_and_sample(tmp_path: Path) -> None:
     assert f"snellen rerun {tmp_path}" in told
 
 
-def test_a_journal_of_the_first_version_is_read_and_gone_on_with(tmp_path: Path) -> None:
+def test_a_journal_of_the_first_version_is_read_and_gone_on_with(tmp_path):
     path = tmp_path / "results.jsonl"
     old = [Record("a", "ok", response=Response("1")), Record("b", "error", error=Failure("server", "500"))]
     plain = b"".join(msgspec.json.encode(one) + b"\n" for one in old)
@@ -199,7 +189,7 @@ def test_a_journal_of_the_first_version_is_read_and_gone_on_with(tmp_path: Path)
     assert [one.sample_id for one in read(path)[0]] == ["b", "b"]
 
 
-def test_lines_that_an_older_version_adds_count_and_are_told(tmp_path: Path) -> None:
+def test_lines_that_an_older_version_adds_count_and_are_told(tmp_path):
     path = tmp_path / "results.jsonl"
     content = written(path, [Record("a", "ok"), Record("b", "ok")])
     path.write_bytes(content + msgspec.json.encode(Record("c", "ok")) + b"\n")
@@ -212,7 +202,7 @@ def test_lines_that_an_older_version_adds_count_and_are_told(tmp_path: Path) -> 
     assert not read(path)[1]
 
 
-def test_a_journal_whose_lines_were_shuffled_gets_its_bytes_back(tmp_path: Path) -> None:
+def test_a_journal_whose_lines_were_shuffled_gets_its_bytes_back(tmp_path):
     path = tmp_path / "results.jsonl"
     content = written(path, [Record(f"q{i}", "ok") for i in range(50)])
     lines = content.splitlines(keepends=True)
@@ -222,7 +212,7 @@ def test_a_journal_whose_lines_were_shuffled_gets_its_bytes_back(tmp_path: Path)
     assert path.read_bytes() == content
 
 
-def test_a_failure_behind_its_answer_does_not_replace_it(tmp_path: Path) -> None:
+def test_a_failure_behind_its_answer_does_not_replace_it(tmp_path):
     path = tmp_path / "results.jsonl"
     failed = Record("a", "error", error=Failure("server", "500"))
     first, second = written(path, [failed, Record("a", "ok", response=Response("1"))]).splitlines(keepends=True)
@@ -230,7 +220,7 @@ def test_a_failure_behind_its_answer_does_not_replace_it(tmp_path: Path) -> None
     assert [one.status for one in final_records(path)] == ["ok"]
 
 
-def test_a_journal_that_nothing_goes_back_to_is_read_strictly(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_journal_that_nothing_goes_back_to_is_read_strictly(tmp_path, caplog):
     """Opinions and pages of a curation cannot be asked again: a reader stops at a damaged line, and names a missing one."""
     path = tmp_path / "opinions.jsonl"
     content = written(path, [Record("a", "ok"), Record("b", "ok"), Record("c", "ok")])
@@ -243,7 +233,7 @@ def test_a_journal_that_nothing_goes_back_to_is_read_strictly(tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("hostile", [b'"crc32":"00000000"}', b'{"sample_id":', b'{"seq":', b"["])
-def test_a_hostile_line_is_read_in_linear_time(tmp_path: Path, hostile: bytes) -> None:
+def test_a_hostile_line_is_read_in_linear_time(tmp_path, hostile):
     """Bytes that are looked at, not seconds: a line that is searched anew from each of its marks would take minutes."""
     path = tmp_path / "results.jsonl"
     path.write_bytes(hostile * (4_000_000 // len(hostile)) + b"\n")

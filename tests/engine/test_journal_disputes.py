@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -25,7 +24,7 @@ def lines_of(folder: RunFolder) -> list[bytes]:
 
 @pytest.mark.parametrize("replaces", [False, True], ids=["between", "in place of one"])
 @pytest.mark.parametrize(("at", "taken"), [(3, 30), (30, 3), (10, 12), (12, 10), (0, 39), (39, 0)])
-def test_a_line_of_another_run_does_not_change_the_score(tmp_path: Path, at: int, taken: int, replaces: bool) -> None:
+def test_a_line_of_another_run_does_not_change_the_score(tmp_path, at, taken, replaces):
     """Its number and checksum are right. Before, it counted where it came before the run's own record of that number."""
     folder, other = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "other")
     run(folder)
@@ -43,7 +42,7 @@ def test_a_line_of_another_run_does_not_change_the_score(tmp_path: Path, at: int
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_several_lines_of_another_run_at_several_places_do_not_change_the_score(tmp_path: Path, seed: int) -> None:
+def test_several_lines_of_another_run_at_several_places_do_not_change_the_score(tmp_path, seed):
     rng = random.Random(seed)
     folder, other = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "other")
     run(folder)
@@ -63,7 +62,7 @@ def place(number: int, line: int, answer: str, digest: int) -> RecordPlace:
     return RecordPlace(number, 100 * line, 99, line, (answer, 0), digest)
 
 
-def test_of_two_records_with_one_number_the_one_in_its_place_is_kept_and_else_none() -> None:
+def test_of_two_records_with_one_number_the_one_in_its_place_is_kept_and_else_none():
     own = [place(n, n, f"q{n}", n) for n in range(1, 60)]
     far, near = place(50, 3, "q50", -1), place(50, 48, "q50", -2)
     assert settled([*own, far]) == own

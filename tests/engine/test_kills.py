@@ -8,7 +8,7 @@ from pathlib import Path
 KILLS = 200
 
 
-def test_a_run_killed_at_any_moment_ends_with_every_sample_once(tmp_path: Path) -> None:
+def test_a_run_killed_at_any_moment_ends_with_every_sample_once(tmp_path):
     script = Path(__file__).with_name("kills.py")
     done = subprocess.run(
         [sys.executable, str(script), str(KILLS), str(tmp_path)],

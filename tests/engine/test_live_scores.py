@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from stubs import ARITHMETIC, Calculator
@@ -54,14 +53,14 @@ def counted(**profiles: Counting) -> Benchmark:
     return replace(ARITHMETIC, score=profiles, profiles=dict.fromkeys(profiles, "counts"))
 
 
-def test_every_answer_of_a_run_is_read_once_for_each_profile(tmp_path: Path) -> None:
+def test_every_answer_of_a_run_is_read_once_for_each_profile(tmp_path):
     first, second = Counting(), Counting()
     run = snellen.evaluate(counted(strict=first, same=first, other=second), Calculator(), out=tmp_path / "run")
     assert (len(first.threads), len(second.threads)) == (100, 100)
     assert run.metric("accuracy").value == pytest.approx(0.9)
 
 
-def test_scores_of_a_run_are_those_that_scoring_it_again_gives(tmp_path: Path) -> None:
+def test_scores_of_a_run_are_those_that_scoring_it_again_gives(tmp_path):
     run = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run")
     saved = run.folder.summary.read_bytes()
     run.summarize("all")
@@ -79,7 +78,7 @@ def starts(benchmark: Benchmark) -> tuple[Benchmark, list[int]]:
     return replace(benchmark, samples=samples, digest=lambda data: ""), started
 
 
-def test_samples_are_generated_once_for_the_fingerprint_and_once_for_the_run(tmp_path: Path) -> None:
+def test_samples_are_generated_once_for_the_fingerprint_and_once_for_the_run(tmp_path):
     benchmark, started = starts(ARITHMETIC)
     run = snellen.evaluate(benchmark, Calculator(), out=tmp_path / "run")
     assert len(started) == 2
@@ -87,14 +86,14 @@ def test_samples_are_generated_once_for_the_fingerprint_and_once_for_the_run(tmp
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
-def test_a_run_that_was_resumed_has_the_summary_of_one_that_was_not(tmp_path: Path, repeats: int) -> None:
+def test_a_run_that_was_resumed_has_the_summary_of_one_that_was_not(tmp_path, repeats):
     for limit in (40, None):
         run = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run", limit=limit, repeats=repeats)
     whole = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "whole", repeats=repeats)
     assert run.folder.summary.read_bytes() == whole.folder.summary.read_bytes()
 
 
-def test_a_question_answered_in_the_last_pass_is_scored_by_its_answer(tmp_path: Path) -> None:
+def test_a_question_answered_in_the_last_pass_is_scored_by_its_answer(tmp_path):
     model = Calculator(fail={i: [ModelTimeoutError("not now") for _ in range(2)] for i in (3, 20, 41)})
     run = snellen.evaluate(ARITHMETIC, model, out=tmp_path / "run", max_attempts=2)
     assert run.meta.totals.ok == 100
@@ -103,12 +102,12 @@ def test_a_question_answered_in_the_last_pass_is_scored_by_its_answer(tmp_path: 
     assert run.folder.summary.read_bytes() == saved
 
 
-def test_a_recovered_row_has_the_score_and_the_detail_of_its_answer() -> None:
+def test_a_recovered_row_has_the_score_and_the_detail_of_its_answer():
     builder = SummaryBuilder(ARITHMETIC, ARITHMETIC.score)
     sample = next(iter(ARITHMETIC.samples(Data())))
     answer = Record(sample.id, "ok", response=Response(str(sample.target)))
 
-    async def both() -> tuple[Score | None, Score | None]:
+    async def both():
         with LiveScores(builder) as scores:
             failed = await scores.score(sample, Record(sample.id, "error"))
             return failed, await scores.score(sample, answer)
@@ -123,12 +122,12 @@ def test_a_recovered_row_has_the_score_and_the_detail_of_its_answer() -> None:
     ("characters", "on_the_way"),
     [(progress.AT_ONCE, "loop"), (progress.AT_ONCE + 1, "thread"), (progress.LONGEST + 1, "never")],
 )
-def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(characters: int, on_the_way: str) -> None:
+def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(characters, on_the_way):
     scorer = Counting()
     sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
     record = Record("q1", "ok", response=Response("a" * characters))
 
-    async def scored() -> Score | None:
+    async def scored():
         with LiveScores(live_builder(counted(strict=scorer))) as scores:
             return await scores.score(sample, record)
 
@@ -138,17 +137,17 @@ def test_a_long_reply_is_read_in_a_thread_and_a_very_long_one_at_the_end(charact
     assert [name == own for name in scorer.threads] == {"loop": [True], "thread": [False], "never": []}[on_the_way]
 
 
-def test_the_loop_goes_on_while_a_long_reply_is_read() -> None:
+def test_the_loop_goes_on_while_a_long_reply_is_read():
     """The reader waits for the loop: were it on the loop itself, neither would ever end."""
     ticked = threading.Event()
 
-    def waits(sample: Sample, reply: str) -> Score:
+    def waits(sample, reply):
         return Score(float(ticked.wait(600)), None, "correct")
 
     sample = Sample("q1", Prompt((Text("What is 1 mod 7?"),)), 1, "count")
     record = Record("q1", "ok", response=Response("a" * 30_000))
 
-    async def both() -> Score | None:
+    async def both():
         with LiveScores(live_builder(replace(ARITHMETIC, score={"strict": waits}))) as scores:
             reading = asyncio.create_task(scores.score(sample, record))
             await asyncio.sleep(0)
@@ -156,22 +155,19 @@ def test_the_loop_goes_on_while_a_long_reply_is_read() -> None:
             return await reading
 
     score = asyncio.run(both())
-    assert score is not None
     assert score.value == 1.0
 
 
-def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path: Path) -> None:
+def test_a_run_of_long_replies_ends_with_all_of_them_scored(tmp_path):
     run = snellen.evaluate(ARITHMETIC, Wordy(progress.LONGEST + 5), out=tmp_path / "run")
     assert run.metric("accuracy").n == 100
 
 
-async def test_keys_are_struck_from_a_long_reply_off_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_are_struck_from_a_long_reply_off_the_event_loop(tmp_path, monkeypatch):
     """Escapes make a text slow to search; a reply and the request in its trace are searched, each in the reading thread."""
     threads: list[str] = []
 
-    def noted(data: bytes) -> bytes:
+    def noted(data):
         threads.append(threading.current_thread().name)
         return redact_bytes(data)
 
@@ -189,12 +185,10 @@ async def test_keys_are_struck_from_a_long_reply_off_the_event_loop(
     assert [name.startswith("snellen-reading") for name in threads] == [True, True]
 
 
-async def test_a_reply_is_not_searched_for_keys_again_when_its_trace_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reply_is_not_searched_for_keys_again_when_its_trace_is_written(tmp_path, monkeypatch):
     searched: list[bytes] = []
 
-    def noted(data: bytes) -> bytes:
+    def noted(data):
         searched.append(data)
         return redact_bytes(data)
 
@@ -214,7 +208,7 @@ async def test_a_reply_is_not_searched_for_keys_again_when_its_trace_is_written(
     assert trace["request"]["messages"][0]["content"] == "Which? Bearer [redacted]"
 
 
-async def test_a_short_text_is_read_at_once_and_a_failure_in_the_thread_is_raised() -> None:
+async def test_a_short_text_is_read_at_once_and_a_failure_in_the_thread_is_raised():
     assert await off_loop(event_loop.AT_ONCE, lambda: threading.current_thread().name) == "MainThread"
     assert (await off_loop(event_loop.AT_ONCE + 1, lambda: threading.current_thread().name)).startswith("snellen-")
     with pytest.raises(ValueError, match="base 10"):

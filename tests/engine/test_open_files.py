@@ -21,9 +21,7 @@ from snellen.errors import DataError, SnellenError, StorageError, open_files_lim
 
 
 @pytest.mark.parametrize("files", [48, 64, 256])
-def test_a_run_under_a_small_limit_of_open_files_is_answered_whole_with_fewer_in_flight(
-    files: int, tmp_path: Path
-) -> None:
+def test_a_run_under_a_small_limit_of_open_files_is_answered_whole_with_fewer_in_flight(files, tmp_path):
     rows = [{"id": str(n), "question": f"Which, {n}?", "A": "one", "B": "two", "answer": "A"} for n in range(400)]
     (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with fast.running(latency_s=0.05) as server:
@@ -46,7 +44,7 @@ def test_a_run_under_a_small_limit_of_open_files_is_answered_whole_with_fewer_in
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EACCES])
-def test_the_advice_where_no_further_file_can_be_opened_is_not_that_of_a_full_disk(number: int) -> None:
+def test_the_advice_where_no_further_file_can_be_opened_is_not_that_of_a_full_disk(number):
     cause = OSError(number, os.strerror(number))
     try:
         try:
@@ -73,12 +71,12 @@ def test_the_advice_where_no_further_file_can_be_opened_is_not_that_of_a_full_di
         assert ("free" in each.hint.lower() or "another" in each.hint or "Check" in each.hint) != about_files
 
 
-def test_samples_that_found_no_free_file_have_that_advice() -> None:
+def test_samples_that_found_no_free_file_have_that_advice():
     said = advice("connection", f"Cannot connect to http://x: {os.strerror(errno.EMFILE)}.")
     assert "ulimit -n" in said and "server is up" not in said
 
 
-def test_what_fits_is_never_more_than_wanted_and_never_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fits_is_never_more_than_wanted_and_never_nothing(monkeypatch):
     assert open_files_limit() in (None, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     for most in (1, 16, 64, 256, 1024, 1 << 20, None):
         monkeypatch.setattr("snellen.engine.concurrency.open_files_limit", lambda most=most: most)

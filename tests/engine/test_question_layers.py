@@ -23,7 +23,7 @@ def outcome(question: Question, text: str = "4", empty: str = "", attempts: int 
 
 
 @pytest.fixture
-def stop() -> Stop:
+def stop():
     return Stop(Progress("run", 3, 0, 1))
 
 
@@ -41,7 +41,7 @@ async def test_a_budget_stops_the_run_at_the_first_question_that_does_not_fit(st
 
 
 @pytest.fixture
-def small_budget() -> SpendingLimit:
+def small_budget():
     from snellen.engine.run_folder import RunSpec, Totals
 
     return SpendingLimit(RunSpec(benchmark="x", model="y", max_cost=1.0), Totals())

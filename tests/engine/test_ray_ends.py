@@ -1,13 +1,11 @@
 """A Ray that a run starts for itself ends with it; a Ray that is not there is told. Beside test_ray_run, which is as long."""
 
-from __future__ import annotations
-
 import os
 import signal
 
 import psutil
 import pytest
-from ray_runs import RUN, alone, answers, executor, finished, lines, start, wait_for
+from ray_runs import RUN, answers, executor, finished, lines, start, wait_for
 from two_hosts import family
 
 from snellen.engine.ray.cluster import AGENT_GONE_S
@@ -20,13 +18,16 @@ pytest.importorskip("transformers", reason="the extra `local` is not installed")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    """The answers of one process."""
-    return alone(tmp_path_factory.mktemp("alone"))
+def dying():
+    """Processes that may take a minute to end; all have ended when the tests of this file are over."""
+    processes = []
+    yield processes
+    left = psutil.wait_procs(processes, timeout=600)[1]
+    assert not left, [one.name() for one in left]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undisturbed, number):
+def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undisturbed, number, dying):
     folder = tmp_path / "run"
     run = start((*RUN, "--nproc", "2", "--out", folder))
     wait_for(run, lambda: lines(folder / "results.jsonl") > len(undisturbed) // 8)
@@ -48,8 +49,7 @@ def test_a_ray_of_our_own_ends_with_the_run_however_that_ends(tmp_path, undistur
     assert {one.name() for one in left} <= (
         {"ray::RuntimeEnvAgent", "ray::DashboardAgent"} if number == signal.SIGKILL else set()
     )
-    left = psutil.wait_procs(left, timeout=600)[1]
-    assert not left, [one.name() for one in left]
+    dying += left
     if number == signal.SIGINT:
         finished(start((*RUN, "--out", folder)))  # without workers this time
         assert answers(folder) == undisturbed
@@ -69,12 +69,10 @@ def test_a_ray_of_our_own_that_dies_ends_the_run_with_an_error_and_the_answers_a
     _, err = finished(run, 8)
     assert f"its {name.replace('_', ' ')} was killed by signal 9 (SIGKILL)" in err
     assert "Run the same command again" in err and "Traceback" not in err
-    finished(start((*RUN, "--out", folder)))  # without workers this time
-    assert answers(folder) == undisturbed
+    assert 0 < len(answers(folder)) < len(undisturbed) and answers(folder).items() <= undisturbed.items()
 
 
-@pytest.mark.parametrize("title", ["ray::DashboardAgent", "ray::RuntimeEnvAgent"])
-@pytest.mark.parametrize("hangs", [False, True], ids=["raylet ends", "raylet hangs"])
+@pytest.mark.parametrize(("title", "hangs"), [("ray::DashboardAgent", False), ("ray::RuntimeEnvAgent", True)])
 def test_a_ray_of_our_own_that_loses_an_agent_ends_the_run_with_an_error(tmp_path, title, hangs):
     """A raylet ends when an agent of its has. Where it hung meanwhile, the run waited for ever, or for 300 s."""
     assert WATCH_S + AGENT_GONE_S + 2 * STATE_S < 20

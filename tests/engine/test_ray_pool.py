@@ -30,15 +30,13 @@ def deaths(folder: Path, word: str) -> int:
     return len(list(folder.glob(f"{word}.*")))
 
 
-def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(tmp_path, monkeypatch):
     """One Ray for all of it: starting one costs more than the rest."""
 
-    async def all_of(pool: WorkerPool, words: list[str]) -> list[Any]:
+    async def all_of(pool, words):
         return await asyncio.gather(*(pool.ask(asked(word)) for word in words), return_exceptions=True)
 
-    async def whole(cluster: Cluster) -> None:
+    async def whole(cluster):
         pool = WorkerPool(cluster, partial(Fragile, tmp_path), 4, lambda loaded: None)
         await pool.start()
         while not all(seat.ready for seat in pool._seats):  # noqa: ASYNC110 - one that finds no room joins later
@@ -101,9 +99,7 @@ def test_what_kills_workers_is_found_out_and_its_neighbours_are_answered(
         ("embedded", ModelOptions(device="cuda:1"), "every worker has its own"),
     ],
 )
-def test_what_workers_cannot_share_is_refused_before_ray_is_started(
-    spec: str, options: ModelOptions, words: str
-) -> None:
+def test_what_workers_cannot_share_is_refused_before_ray_is_started(spec, options, words):
     with pytest.raises(UsageError, match=words):
         open_scattered(spec, options, 2, None)
 
@@ -111,37 +107,37 @@ def test_what_workers_cannot_share_is_refused_before_ray_is_started(
 @pytest.mark.parametrize(
     "address", ["ray://", "host", "host:port", "host:99999999", "http://host:1", "me:secret@host:1"]
 )
-def test_an_address_of_another_form_is_told(address: str) -> None:
+def test_an_address_of_another_form_is_told(address):
     with pytest.raises(UsageError, match="HOST:PORT"):
         open_scattered("embedded", ModelOptions(), None, address)
 
 
-def test_one_worker_here_is_no_ray_at_all() -> None:
+def test_one_worker_here_is_no_ray_at_all():
     for nproc in (None, 1):
         assert not isinstance(open_scattered("embedded", ModelOptions(), nproc, None), RayModel)
 
 
-def test_how_many_workers_there_are_is_no_part_of_the_fingerprint() -> None:
+def test_how_many_workers_there_are_is_no_part_of_the_fingerprint():
     alone = open_scattered("embedded", ModelOptions(), None, None)
     several = open_scattered("embedded", ModelOptions(), 2, None)
     assert several.identity() == alone.identity()
     assert several.name == alone.name
 
 
-def test_another_model_in_a_worker_is_an_error_that_says_in_what() -> None:
+def test_another_model_in_a_worker_is_an_error_that_says_in_what():
     model = RayModel("embedded", ModelOptions(), 2, None)
     with pytest.raises(SnellenError, match=r"dtype 'float32' here and 'bfloat16' there") as told:
         model._same({**model.identity(), "dtype": "bfloat16"})
     assert "--dtype" in told.value.hint
 
 
-def test_a_ray_that_does_not_start_in_time_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ray_that_does_not_start_in_time_is_tried_again(monkeypatch):
     """Ray gives itself 30 seconds for it. A machine that is so busy cannot be had in a test: the first attempt is a stub."""
     import ray
 
     start, attempts = ray.init, []
 
-    def late_once(**settings: Any) -> Any:
+    def late_once(**settings):
         attempts.append(settings["_temp_dir"])
         if len(attempts) == 1:
             raise RuntimeError("The current node timed out during startup.")

@@ -1,15 +1,12 @@
 """One run on several hosts: nothing is lost and nothing comes twice, whoever dies."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from ray_runs import RUN, alone, answers, executor, finished, lines, start, wait_for
+from ray_runs import RUN, answers, executor, finished, lines, start, wait_for
 from two_hosts import TwoHosts
 
 from snellen.features import open_store
@@ -20,18 +17,12 @@ pytest.importorskip("transformers", reason="the extra `local` is not installed")
 
 
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[TwoHosts]:
+def hosts():
     made = TwoHosts()
     try:
         yield made
     finally:
         made.close()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
-    """The answers of one process."""
-    return alone(tmp_path_factory.mktemp("alone"))
 
 
 def test_a_host_that_is_lost_in_the_middle_of_a_run_costs_no_answer_and_doubles_none(tmp_path, hosts, undisturbed):

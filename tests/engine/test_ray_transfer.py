@@ -7,7 +7,6 @@ import pickle
 import tarfile
 import zipfile
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +30,7 @@ def joined(first: Blob) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["folder", "zip", "tar"])
-def test_a_file_or_a_member_is_read_where_it_lies(tmp_path: Path, kind: str) -> None:
+def test_a_file_or_a_member_is_read_where_it_lies(tmp_path, kind):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a.jpg").write_bytes(b"picture")
     where = tmp_path / "d"
@@ -48,14 +47,13 @@ def test_a_file_or_a_member_is_read_where_it_lies(tmp_path: Path, kind: str) -> 
     assert isinstance(place, FilePlace)
     assert b"picture" not in pickle.dumps(place)
     there = sent(blob)
-    assert there is not None
     assert (there.read(), there.key) == (b"picture", blob.key)
     by_value = sent(blob, by_value=True)
     assert isinstance(by_value, BytesBlob)
     assert (by_value.read(), by_value.key) == (b"picture", blob.key)
 
 
-def test_another_file_of_the_same_name_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_another_file_of_the_same_name_is_not_taken_for_it(tmp_path):
     path = tmp_path / "a.jpg"
     path.write_bytes(b"one")
     prompt = packed_prompt(Prompt((Text("?"), Image(FileBlob(path)))), by_value=False)
@@ -69,14 +67,14 @@ def test_another_file_of_the_same_name_is_not_taken_for_it(tmp_path: Path) -> No
     assert unpacked_prompt(prompt) is None
 
 
-def test_a_picture_that_cannot_be_read_says_why_over_there(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_read_says_why_over_there(tmp_path):
     missing = sent(FileBlob(tmp_path / "gone.jpg"))
     assert missing is not None
     with pytest.raises(DataError, match=r"cannot read .*gone\.jpg: No such file"):
         missing.read()
 
 
-def test_what_is_drawn_is_drawn_over_there_unless_files_go_into_it(tmp_path: Path) -> None:
+def test_what_is_drawn_is_drawn_over_there_unless_files_go_into_it(tmp_path):
     far = sent(Drawn("k", partial(drawing, 7)))
     assert isinstance(far, Drawn)
     assert far.read() == b"\7\7\7"
@@ -87,7 +85,7 @@ def test_what_is_drawn_is_drawn_over_there_unless_files_go_into_it(tmp_path: Pat
         assert near.read() == b"xx"
 
 
-def test_prompts_keep_the_order_of_their_parts_and_frames_what_they_were_made_with(tmp_path: Path) -> None:
+def test_prompts_keep_the_order_of_their_parts_and_frames_what_they_were_made_with(tmp_path):
     (tmp_path / "v.mp4").write_bytes(b"clip")
     frame = Frame("v@1", b"jpeg", MediaSettings(max_long_side=64))
     prompt = Prompt(
@@ -107,6 +105,5 @@ def test_prompts_keep_the_order_of_their_parts_and_frames_what_they_were_made_wi
         _, clip, frames, last = opened.parts
         assert isinstance(clip, Video)
         assert isinstance(frames, Video)
-        assert clip.blob is not None
         assert (clip.blob.read(), clip.fps, frames.fps, last) == (b"clip", 2.0, 3.0, Text("last"))
         assert frames.frames[0].blob == frame

@@ -1,16 +1,13 @@
 """A run in which every request failed has no score; its commonest error and what to do stand in its place."""
 
-from __future__ import annotations
-
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.benchmarks import registry
 from snellen.cli import main
 from snellen.engine.request_errors import RequestErrors, advice, request_errors
@@ -32,40 +29,21 @@ def server():
     """A chat endpoint that answers `replies` times and refuses all else with a status and a message."""
     state = {"status": 404, "message": "Not Found", "replies": 0}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(JsonHandler):
         def do_POST(self):
-            asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if asked == b"{}":  # what is sent before the run, to see that the endpoint is there
-                return self.reply(400, {"error": {"message": "messages is missing"}})
+            if self.read() == b"{}":  # what is sent before the run, to see that the endpoint is there
+                return self.send(400, {"error": {"message": "messages is missing"}})
             state["replies"] -= 1
-            ok = state["replies"] >= 0
-            body = (
-                {"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], "usage": {}}
-                if ok
-                else {"error": {"message": state["message"]}}
-            )
-            return self.reply(200 if ok else state["status"], body)
-
-        def reply(self, status, body):
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            if state["replies"] < 0:
+                return self.send(state["status"], {"error": {"message": state["message"]}})
+            return self.send(200, {"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], "usage": {}})
 
         def do_GET(self):
-            self.reply(200, {"data": [{"id": "m"}]})
+            self.send(200, {"data": [{"id": "m"}]})
 
-        def log_message(self, *_):
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
-    state["url"] = f"http://127.0.0.1:{http.server_address[1]}/v1"
-    yield state
-    http.shutdown()
-    http.server_close()
+    with LoopbackServer(Handler) as running:
+        state["url"] = running.url
+        yield state
 
 
 @pytest.fixture

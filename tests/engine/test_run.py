@@ -58,7 +58,7 @@ def statuses(run: Run) -> Counter[str]:
     return Counter(record.status for record in run.folder.records())
 
 
-def test_a_complete_run_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_complete_run_is_not_asked_again(tmp_path):
     go(Calculator(), tmp_path / "a")
     before = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir() if p.is_file()}
     again = Calculator()
@@ -68,7 +68,7 @@ def test_a_complete_run_is_not_asked_again(tmp_path: Path) -> None:
     assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir() if p.is_file()} == before
 
 
-def test_failed_samples_stay_in_the_denominator_and_are_asked_again_on_resuming(tmp_path: Path) -> None:
+def test_failed_samples_stay_in_the_denominator_and_are_asked_again_on_resuming(tmp_path):
     model = Calculator(fail={5: [ServerError("500")] * 9, 7: [ModelTimeoutError("slow")] * 9})
     run = go(model, tmp_path / "a")
     assert statuses(run) == {"ok": 48, "error": 1, "timeout": 1}
@@ -81,13 +81,13 @@ def test_failed_samples_stay_in_the_denominator_and_are_asked_again_on_resuming(
     assert run.meta.totals.ok == 50 and run.meta.totals.error == 0
 
 
-def test_an_error_that_passes_is_retried_and_counted(tmp_path: Path) -> None:
+def test_an_error_that_passes_is_retried_and_counted(tmp_path):
     run = go(Calculator(fail={3: [ServerError("500"), RateLimitError("429", retry_after_s=0.001)]}), tmp_path / "a")
     record = next(r for r in run.folder.records() if r.sample_id == "q3")
     assert (record.status, record.attempts) == ("ok", 3)
 
 
-def test_a_refusal_is_an_outcome_and_not_asked_again(tmp_path: Path) -> None:
+def test_a_refusal_is_an_outcome_and_not_asked_again(tmp_path):
     go(Calculator(fail={4: [RefusalError("no")]}), tmp_path / "a")
     second = Calculator()
     run = go(second, tmp_path / "a")
@@ -96,7 +96,7 @@ def test_a_refusal_is_an_outcome_and_not_asked_again(tmp_path: Path) -> None:
     assert (rows["q4"]["verdict"], rows["q4"]["reason"], rows["q4"]["value"]) == ("invalid", "refused", 0.0)
 
 
-def test_a_model_that_raises_anything_costs_one_sample(tmp_path: Path) -> None:
+def test_a_model_that_raises_anything_costs_one_sample(tmp_path):
     run = go(Calculator(fail={6: [ZeroDivisionError("oops")]}), tmp_path / "a")
     record = next(r for r in run.folder.records() if r.sample_id == "q6")
     assert record.status == "error" and record.error is not None
@@ -104,9 +104,9 @@ def test_a_model_that_raises_anything_costs_one_sample(tmp_path: Path) -> None:
     assert (record.error.kind, what) == ("model", "ZeroDivisionError: oops") and "engine/stubs.py:" in place
 
 
-def test_half_a_surrogate_pair_in_a_reply_or_an_error_is_recorded_and_does_not_end_the_run(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_in_a_reply_or_an_error_is_recorded_and_does_not_end_the_run(tmp_path):
     class Cut(Calculator):
-        async def answer(self, prompt: Prompt) -> Response:
+        async def answer(self, prompt):
             return structs.replace(await super().answer(prompt), text="3 \ud83d", reasoning="\udcff")
 
     run = go(Cut(fail={6: [InputError("no picture /data/caf\udce9.png")]}), tmp_path / "a", n=10)
@@ -117,7 +117,7 @@ def test_half_a_surrogate_pair_in_a_reply_or_an_error_is_recorded_and_does_not_e
     assert run.meta.state == "complete"
 
 
-def test_other_settings_are_refused_line_by_line_with_two_ways_out(tmp_path: Path) -> None:
+def test_other_settings_are_refused_line_by_line_with_two_ways_out(tmp_path):
     go(Calculator(), tmp_path / "a", generation=Generation(temperature=0.0))
     with pytest.raises(FingerprintError) as caught:
         go(Calculator(), tmp_path / "a", n=60, generation=Generation(temperature=0.7))
@@ -127,7 +127,7 @@ def test_other_settings_are_refused_line_by_line_with_two_ways_out(tmp_path: Pat
     assert "snellen rerun" in text and "--out" in text
 
 
-def test_answers_without_a_meta_are_nobodys_and_are_left_untouched(tmp_path: Path) -> None:
+def test_answers_without_a_meta_are_nobodys_and_are_left_untouched(tmp_path):
     go(Calculator(), tmp_path / "a")
     (tmp_path / "a" / "run_meta.json").unlink()
     results = tmp_path / "a" / "results.jsonl"
@@ -137,7 +137,7 @@ def test_answers_without_a_meta_are_nobodys_and_are_left_untouched(tmp_path: Pat
     assert results.read_bytes() == before
 
 
-def test_a_smoke_test_never_passes_for_a_full_run(tmp_path: Path) -> None:
+def test_a_smoke_test_never_passes_for_a_full_run(tmp_path):
     run = go(Calculator(), tmp_path / "a", limit=10)
     assert run.metric("accuracy").coverage == pytest.approx(0.2)
     assert not run.meta.coverage.full
@@ -149,7 +149,7 @@ def test_a_smoke_test_never_passes_for_a_full_run(tmp_path: Path) -> None:
     assert narrow.asked == [] and load_run(tmp_path / "a").meta.coverage.full
 
 
-def test_an_unfinished_run_asked_with_a_smaller_limit_is_still_unfinished(tmp_path: Path) -> None:
+def test_an_unfinished_run_asked_with_a_smaller_limit_is_still_unfinished(tmp_path):
     with pytest.raises(BudgetError):
         go(Calculator(), tmp_path / "a", max_tokens_total=220)
     for limit in (5, 30):  # all of them answered; some still to ask
@@ -159,39 +159,33 @@ def test_an_unfinished_run_asked_with_a_smaller_limit_is_still_unfinished(tmp_pa
     assert go(Calculator(), tmp_path / "a", limit=5).meta.state == "complete"
 
 
-def test_a_benchmark_without_questions_is_a_run_that_can_be_opened_again(tmp_path: Path) -> None:
+def test_a_benchmark_without_questions_is_a_run_that_can_be_opened_again(tmp_path):
     for _ in range(2):
         run = go(Calculator(), tmp_path / "a", n=0)
         assert run.meta.state == "complete" and run.metric("accuracy").n == 0
 
 
-def test_repeats_ask_each_question_so_often_with_other_seeds(tmp_path: Path) -> None:
+def test_repeats_ask_each_question_so_often_with_other_seeds(tmp_path):
     class Seeded(Calculator):
-        seeds: list[Any]
-
-        async def answer(self, prompt: Prompt) -> Response:
-            self.seeds.append(None if prompt.generation is None else prompt.generation.seed)
+        async def answer(self, prompt):
+            seeds.append(None if prompt.generation is None else prompt.generation.seed)
             return await super().answer(prompt)
 
-    model = Seeded()
-    model.seeds = []
-    run = go(model, tmp_path / "a", n=20, repeats=3, generation=Generation(seed=5))
-    assert Counter(model.seeds) == {None: 20, 6: 20, 7: 20}
+    seeds = []
+    for _ in range(2):  # the second call asks nothing
+        run = go(Seeded(), tmp_path / "a", n=20, repeats=3, generation=Generation(seed=5))
+        assert Counter(seeds) == {None: 20, 6: 20, 7: 20}
     assert Counter((r.sample_id, r.repeat) for r in run.folder.records()).most_common(1)[0][1] == 1
     assert run.metric("accuracy").n == 60
     assert run.metric("variance/within_questions").value == 0.0
     assert run.metric("variance/between_questions").value == pytest.approx(18 * 0.1**2 / 19 + 2 * 0.9**2 / 19)
-    again = Seeded()
-    again.seeds = []
-    go(again, tmp_path / "a", n=20, repeats=3, generation=Generation(seed=5))
-    assert again.seeds == []
 
 
-def test_repeats_of_a_model_that_draws_by_a_seed_of_its_own_differ(tmp_path: Path) -> None:
+def test_repeats_of_a_model_that_draws_by_a_seed_of_its_own_differ(tmp_path):
     class Drawing(Calculator):
         seed = 40
 
-        async def answer(self, prompt: Prompt) -> Response:
+        async def answer(self, prompt):
             drawn = self.seed if prompt.generation is None else prompt.generation.seed
             return structs.replace(await super().answer(prompt), text=str(drawn))
 
@@ -200,13 +194,13 @@ def test_repeats_of_a_model_that_draws_by_a_seed_of_its_own_differ(tmp_path: Pat
     assert replies == {(0, "40"): 5, (1, "41"): 5, (2, "42"): 5}
 
 
-def test_a_difference_at_the_end_of_a_long_setting_is_shown(tmp_path: Path) -> None:
+def test_a_difference_at_the_end_of_a_long_setting_is_shown(tmp_path):
     class Long(Calculator):
-        def __init__(self, end: str) -> None:
+        def __init__(self, end):
             super().__init__()
             self.end = end
 
-        def identity(self) -> dict[str, str]:
+        def identity(self):
             return {"weights": "sha256:" + "a" * 64 + self.end}
 
     go(Long(" revision 1"), tmp_path / "a")
@@ -214,11 +208,11 @@ def test_a_difference_at_the_end_of_a_long_setting_is_shown(tmp_path: Path) -> N
         go(Long(" revision 2"), tmp_path / "a")
 
 
-def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
+def test_a_second_process_on_the_same_run_is_refused(tmp_path):
     refused = threading.Event()
 
     class Slow(Calculator):
-        async def answer(self, prompt: Prompt) -> Response:
+        async def answer(self, prompt):
             response = await super().answer(prompt)
             await asyncio.to_thread(refused.wait)
             return response
@@ -236,9 +230,9 @@ def test_a_second_process_on_the_same_run_is_refused(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_a_failing_preflight_leaves_no_run(tmp_path: Path) -> None:
+def test_a_failing_preflight_leaves_no_run(tmp_path):
     class Locked(Calculator):
-        async def preflight(self) -> None:
+        async def preflight(self):
             raise PreflightError("bad key")
 
     with pytest.raises(PreflightError):
@@ -256,7 +250,7 @@ def test_a_failing_preflight_leaves_no_run(tmp_path: Path) -> None:
     assert load_run(tmp_path / "b").meta == before
 
 
-def test_a_server_on_which_everything_fails_ends_the_run(tmp_path: Path) -> None:
+def test_a_server_on_which_everything_fails_ends_the_run(tmp_path):
     dead = Calculator(fail={i: [AuthError("401")] for i in range(5000)})
     with pytest.raises(TooManyFailuresError, match="auth"):
         go(dead, tmp_path / "a", n=5000)
@@ -264,34 +258,27 @@ def test_a_server_on_which_everything_fails_ends_the_run(tmp_path: Path) -> None
     assert go(Calculator(), tmp_path / "a", n=5000).meta.totals.ok == 5000
 
 
-def test_a_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+def test_a_budget_ends_the_run_and_asks_nothing_more_until_a_larger_one_goes_on(tmp_path):
     with pytest.raises(BudgetError, match="used up"):
         go(Calculator(), tmp_path / "a", max_tokens_total=110)
     run = load_run(tmp_path / "a")
     assert 10 <= run.meta.totals.ok <= 20 and run.meta.state == "partial"
+    with pytest.raises(BudgetError, match="used up"):
+        go(again := Calculator(), tmp_path / "a", max_tokens_total=110)
+    assert again.asked == [] and load_run(tmp_path / "a").meta.state == "partial"
     assert go(Calculator(), tmp_path / "a", max_tokens_total=10_000).meta.totals.ok == 50
 
 
-def test_a_budget_that_is_used_up_asks_nothing_more_however_often_the_run_is_started(tmp_path: Path) -> None:
-    with pytest.raises(BudgetError):
-        go(Calculator(), tmp_path / "a", max_tokens_total=110)
-    again = Calculator()
-    with pytest.raises(BudgetError, match="used up"):
-        go(again, tmp_path / "a", max_tokens_total=110)
-    assert again.asked == []
-    assert load_run(tmp_path / "a").meta.state == "partial"
-
-
-def test_a_budget_that_the_last_answer_uses_up_has_stopped_nothing(tmp_path: Path) -> None:
+def test_a_budget_that_the_last_answer_uses_up_has_stopped_nothing(tmp_path):
     assert go(Calculator(), tmp_path / "a", max_tokens_total=550).meta.state == "complete"
 
 
-def test_a_cost_budget_without_a_price_is_refused_rather_than_ignored(tmp_path: Path) -> None:
+def test_a_cost_budget_without_a_price_is_refused_rather_than_ignored(tmp_path):
     with pytest.raises(BudgetError, match="no price"):
         go(Calculator(), tmp_path / "a", max_cost=1.0)
 
 
-def test_rerun_goes_on_with_a_run_or_repeats_it_elsewhere_from_its_meta_alone(tmp_path: Path) -> None:
+def test_rerun_goes_on_with_a_run_or_repeats_it_elsewhere_from_its_meta_alone(tmp_path):
     first = go(Calculator(fail={3: [ServerError("500")] * 9}), tmp_path / "a", n=20, limit=10)
     model = Calculator()
     assert rerun(tmp_path / "a", benchmark=ARITHMETIC, model=model).meta.totals.ok == 10
@@ -303,26 +290,26 @@ def test_rerun_goes_on_with_a_run_or_repeats_it_elsewhere_from_its_meta_alone(tm
         rerun(tmp_path / "nothing")
 
 
-def test_an_unknown_benchmark_option_is_named(tmp_path: Path) -> None:
+def test_an_unknown_benchmark_option_is_named(tmp_path):
     with pytest.raises(UsageError, match="colour"):
         evaluate(ARITHMETIC, Calculator(), out=tmp_path / "a", benchmark_options={"colour": "red"})
 
 
-def test_evaluate_works_inside_a_running_loop(tmp_path: Path) -> None:
-    async def notebook() -> Run:
+def test_evaluate_works_inside_a_running_loop(tmp_path):
+    async def notebook():
         return evaluate(ARITHMETIC, Calculator(), out=tmp_path / "a", benchmark_options={"n": "20"})
 
     assert asyncio.run(notebook()).metric("accuracy").n == 20
 
 
-def test_an_output_folder_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+def test_an_output_folder_that_cannot_be_written_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="cannot write"):
         go(Calculator(), tmp_path / "file" / "a")
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="mounting a small disk needs root")
-def test_a_full_disk_ends_the_run_with_a_whole_journal_and_room_lets_it_go_on(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_run_with_a_whole_journal_and_room_lets_it_go_on(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", str(disk)], check=False)
@@ -392,7 +379,7 @@ except SnellenError as error:
 
 
 @pytest.mark.parametrize(("signals", "delay_s"), [(1, 0.5), (2, 600.0)])
-def test_ctrl_c_once_drains_and_twice_stops(tmp_path: Path, signals: int, delay_s: float) -> None:
+def test_ctrl_c_once_drains_and_twice_stops(tmp_path, signals, delay_s):
     out = tmp_path / "a"
     process = subprocess.Popen(
         [sys.executable, "-c", STOPPED, str(Path(__file__).parent), str(out), str(delay_s)],
@@ -418,9 +405,9 @@ def test_ctrl_c_once_drains_and_twice_stops(tmp_path: Path, signals: int, delay_
         assert answered == 0 and took_s < 10
 
 
-def test_a_rate_limited_server_sees_less_concurrency_and_every_sample_is_answered(tmp_path: Path) -> None:
+def test_a_rate_limited_server_sees_less_concurrency_and_every_sample_is_answered(tmp_path):
     class Busy(Calculator):
-        async def answer(self, prompt: Prompt) -> Response:
+        async def answer(self, prompt):
             if self._now >= 4:
                 raise RateLimitError("429", retry_after_s=0.01)
             return await super().answer(prompt)
@@ -431,9 +418,9 @@ def test_a_rate_limited_server_sees_less_concurrency_and_every_sample_is_answere
     assert model.most <= 4
 
 
-def test_the_same_answers_in_another_order_give_the_same_summary(tmp_path: Path) -> None:
+def test_the_same_answers_in_another_order_give_the_same_summary(tmp_path):
     class Jittery(Calculator):
-        async def answer(self, prompt: Prompt) -> Response:
+        async def answer(self, prompt):
             await asyncio.sleep(len(self.asked) * 5 % 7 / 1000)
             return await super().answer(prompt)
 

@@ -93,9 +93,7 @@ def joined(lines: list[bytes]) -> None:
         (joined, "line 7"),
     ],
 )
-def test_a_damaged_record_is_named_costs_coverage_and_is_asked_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[list[bytes]], None], words: str
-) -> None:
+def test_a_damaged_record_is_named_costs_coverage_and_is_asked_again(tmp_path, caplog, damage, words):
     folder = RunFolder(tmp_path / "run")
     run(folder)
     before = accuracy(folder)
@@ -120,9 +118,7 @@ def test_a_damaged_record_is_named_costs_coverage_and_is_asked_again(
     assert load_run(folder.path, benchmark=ARITHMETIC).notes() == []
 
 
-def test_a_comparison_with_a_damaged_run_leaves_out_the_damaged_record_and_names_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_comparison_with_a_damaged_run_leaves_out_the_damaged_record_and_names_it(tmp_path, caplog):
     first, second = RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b")
     run(first)
     shutil.copytree(first.path, second.path)
@@ -135,7 +131,7 @@ def test_a_comparison_with_a_damaged_run_leaves_out_the_damaged_record_and_names
     assert "b/results.jsonl: 1 damaged line" in caplog.text
 
 
-def test_a_run_of_the_first_version_scores_the_same_and_goes_on(tmp_path: Path) -> None:
+def test_a_run_of_the_first_version_scores_the_same_and_goes_on(tmp_path):
     folder = RunFolder(tmp_path / "run")
     run(folder, Calculator(fail={3: [ServerError("500")] * 9}))
     records = [json.loads(line) for line in folder.results.read_bytes().splitlines()]
@@ -153,11 +149,11 @@ def test_a_run_of_the_first_version_scores_the_same_and_goes_on(tmp_path: Path) 
     assert load_run(folder.path, benchmark=ARITHMETIC).notes() == []
 
 
-def test_every_recorded_answer_has_its_trace_even_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_every_recorded_answer_has_its_trace_even_while_the_run_goes_on(tmp_path):
     folder = RunFolder(tmp_path / "run")
     seen: list[tuple[set[str], set[str]]] = []
 
-    def look() -> None:
+    def look():
         recorded = {json.loads(line)["sample_id"] for line in folder.results.read_bytes().splitlines()}
         traced = {
             json.loads(line)["sample_id"]
@@ -173,7 +169,7 @@ def test_every_recorded_answer_has_its_trace_even_while_the_run_goes_on(tmp_path
         assert recorded <= traced
 
 
-def test_a_torn_trace_is_cut_off_before_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_torn_trace_is_cut_off_before_the_run_goes_on(tmp_path):
     folder = RunFolder(tmp_path / "run")
     run(folder, spec=msgspec.structs.replace(SPEC, limit=10))
     (shard,) = folder.traces.glob("*.jsonl")
@@ -219,9 +215,7 @@ def overwritten(folder: RunFolder) -> None:
     ],
 )
 @pytest.mark.parametrize("question", [20, N - 1])
-def test_a_run_whose_files_something_else_changes_ends_with_an_error(
-    tmp_path: Path, act: Callable[[RunFolder], None], words: str, question: int
-) -> None:
+def test_a_run_whose_files_something_else_changes_ends_with_an_error(tmp_path, act, words, question):
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(RunChangedError, match=words) as raised:
         run(folder, Traced({question: lambda: act(folder)}))
@@ -233,13 +227,11 @@ def test_a_run_whose_files_something_else_changes_ends_with_an_error(
     assert accuracy(folder) == (pytest.approx(36 / N), 1.0)
 
 
-def test_a_summary_is_not_written_over_a_journal_that_has_just_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_summary_is_not_written_over_a_journal_that_has_just_gone(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "run")
     whole = Run.save_collected
 
-    def gone(self: Run, *words: object, **named: object) -> object:
+    def gone(self, *words, **named):
         folder.results.unlink()
         return whole(self, *words, **named)  # type: ignore[arg-type]
 
@@ -248,9 +240,7 @@ def test_a_summary_is_not_written_over_a_journal_that_has_just_gone(
         run(folder)
 
 
-def test_the_journal_of_another_call_put_behind_it_costs_nothing_and_is_taken_out_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_journal_of_another_call_put_behind_it_costs_nothing_and_is_taken_out_again(tmp_path, caplog):
     """The other has the same samples under other numbers: it was asked by more at a time, and for fewer of them first."""
     folder, other = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "other")
     run(folder, spec=msgspec.structs.replace(SPEC, limit=N // 2))
@@ -270,7 +260,7 @@ def test_the_journal_of_another_call_put_behind_it_costs_nothing_and_is_taken_ou
     assert load_run(folder.path, benchmark=ARITHMETIC).notes() == []
 
 
-def test_a_second_answer_to_a_sample_with_a_number_of_its_own_is_named(tmp_path: Path) -> None:
+def test_a_second_answer_to_a_sample_with_a_number_of_its_own_is_named(tmp_path):
     folder = RunFolder(tmp_path / "run")
     run(folder)
     lines = folder.results.read_bytes().splitlines(keepends=True)
@@ -280,9 +270,9 @@ def test_a_second_answer_to_a_sample_with_a_number_of_its_own_is_named(tmp_path:
         accuracy(folder)
 
 
-def test_token_counts_beyond_all_measure_leave_a_run_that_can_be_read(tmp_path: Path) -> None:
+def test_token_counts_beyond_all_measure_leave_a_run_that_can_be_read(tmp_path):
     class Boasting(Calculator):
-        async def answer(self, prompt: Prompt) -> Response:
+        async def answer(self, prompt):
             response = await super().answer(prompt)
             return msgspec.structs.replace(response, usage=Usage(input_tokens=2**62, output_tokens=2**62))
 
@@ -293,7 +283,7 @@ def test_token_counts_beyond_all_measure_leave_a_run_that_can_be_read(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["results.jsonl.part", "results.damaged"])
-def test_mending_writes_to_no_file_that_has_another_name(tmp_path: Path, name: str) -> None:
+def test_mending_writes_to_no_file_that_has_another_name(tmp_path, name):
     folder = RunFolder(tmp_path / "run")
     run(folder)
     before = accuracy(folder)
@@ -308,9 +298,7 @@ def test_mending_writes_to_no_file_that_has_another_name(tmp_path: Path, name: s
 
 @pytest.mark.parametrize("name", ["results.damaged", "results.jsonl.part"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
-def test_what_is_no_plain_file_in_the_place_of_a_file_of_mending_is_refused_and_nothing_waits(
-    tmp_path: Path, name: str, kind: str
-) -> None:
+def test_what_is_no_plain_file_in_the_place_of_a_file_of_mending_is_refused_and_nothing_waits(tmp_path, name, kind):
     folder = RunFolder(tmp_path / "run")
     run(folder)
     damaged = b"junk\n" + folder.results.read_bytes()
@@ -341,9 +329,7 @@ journal.mend(Path({results!r}), Record)
 
 
 @pytest.mark.parametrize("step", range(1, 13))
-def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_call(tmp_path, monkeypatch, step):
     """Each system call of the mending is the last of the process once; the journal is the old or the new one, whole."""
     folder = RunFolder(tmp_path / "run")
     run(folder)
@@ -365,7 +351,7 @@ def test_a_journal_whose_mending_is_killed_at_any_step_is_mended_by_the_next_cal
     assert b"junk\n" in folder.path.joinpath("results.damaged").read_bytes()
 
 
-def test_a_file_in_place_of_a_run_is_named_as_one(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_run_is_named_as_one(tmp_path):
     (tmp_path / "run").touch()
     with pytest.raises(RunError, match="it is a file, and a run is a folder"):
         RunFolder(tmp_path / "run").meta()

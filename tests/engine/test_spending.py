@@ -38,7 +38,6 @@ class Paid(Calculator):
     async def answer(self, prompt: Prompt) -> Response:
         response = await super().answer(prompt)
         part = prompt.parts[0]
-        assert isinstance(part, Text)
         cost = self.dearer.get(int(part.text.split()[2]), 0.01)
         return structs.replace(response, usage=structs.replace(response.usage, cost=cost))
 
@@ -54,14 +53,14 @@ def spent(out: Path) -> float:
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])
-def test_many_requests_in_flight_do_not_overshoot_the_budget(tmp_path: Path, concurrency: int) -> None:
+def test_many_requests_in_flight_do_not_overshoot_the_budget(tmp_path, concurrency):
     with pytest.raises(BudgetError, match=r"used up: .* \$0\.1000 of \$0\.105; the next request may cost \$0\.0100"):
         go(Paid(), tmp_path / "a", max_cost=0.105, concurrency=concurrency)
     assert spent(tmp_path / "a") == pytest.approx(0.10)
     assert RunFolder(tmp_path / "a").meta().state == "partial"
 
 
-async def test_requests_that_were_set_aside_by_a_guess_count_as_the_first_reply_that_is_known() -> None:
+async def test_requests_that_were_set_aside_by_a_guess_count_as_the_first_reply_that_is_known():
     limit = SpendingLimit(
         RunSpec(benchmark="arithmetic", model="calculator", options=ModelOptions(), max_cost=0.105), Totals(), Paid()
     )
@@ -79,7 +78,7 @@ async def test_requests_that_were_set_aside_by_a_guess_count_as_the_first_reply_
         limit.check()
 
 
-def test_a_run_stopped_by_its_budget_goes_on_with_a_larger_one_and_sends_nothing_without(tmp_path: Path) -> None:
+def test_a_run_stopped_by_its_budget_goes_on_with_a_larger_one_and_sends_nothing_without(tmp_path):
     with pytest.raises(BudgetError):
         go(Paid(), tmp_path / "a", max_cost=0.105)
     again = Paid()
@@ -91,7 +90,7 @@ def test_a_run_stopped_by_its_budget_goes_on_with_a_larger_one_and_sends_nothing
     assert spent(tmp_path / "a") == pytest.approx(0.50)
 
 
-def test_a_resumed_run_expects_the_dearest_of_the_latest_answers_and_not_their_mean(tmp_path: Path) -> None:
+def test_a_resumed_run_expects_the_dearest_of_the_latest_answers_and_not_their_mean(tmp_path):
     dear = dict.fromkeys(range(1, 50, 2), 0.5)
     with pytest.raises(BudgetError, match=r"\$1\.0200 of \$1\.2; the next request may cost \$0\.5000"):
         go(Paid(dearer=dear), tmp_path / "a", max_cost=1.2, concurrency=1)
@@ -101,7 +100,7 @@ def test_a_resumed_run_expects_the_dearest_of_the_latest_answers_and_not_their_m
     assert again.asked == [] and spent(tmp_path / "a") == pytest.approx(1.02)
 
 
-def test_answers_that_cost_nothing_because_they_were_kept_are_not_expected_again(tmp_path: Path) -> None:
+def test_answers_that_cost_nothing_because_they_were_kept_are_not_expected_again(tmp_path):
     folder = RunFolder(tmp_path)
     records = [
         Record(
@@ -113,25 +112,25 @@ def test_answers_that_cost_nothing_because_they_were_kept_are_not_expected_again
     assert list(answer_costs(folder)) == [0.05] * 3
 
 
-def test_a_budget_that_suffices_lets_all_requests_fly_at_once(tmp_path: Path) -> None:
+def test_a_budget_that_suffices_lets_all_requests_fly_at_once(tmp_path):
     model = Paid(delay_s=0.2)
     assert go(model, tmp_path / "a", max_cost=5.0).meta.state == "complete"
     assert model.most == 16
 
 
-def test_the_last_question_that_was_not_sent_is_told_as_a_used_up_budget(tmp_path: Path) -> None:
+def test_the_last_question_that_was_not_sent_is_told_as_a_used_up_budget(tmp_path):
     with pytest.raises(BudgetError, match="used up"):
         go(Paid(), tmp_path / "a", max_cost=0.495)
     assert RunFolder(tmp_path / "a").meta().totals.ok == 49
 
 
-def test_requests_that_fail_give_back_what_was_set_aside(tmp_path: Path) -> None:
+def test_requests_that_fail_give_back_what_was_set_aside(tmp_path):
     model = Paid(fail={n: [ServerError("500")] * 9 for n in range(0, 50, 2)})
     run = go(model, tmp_path / "a", max_cost=0.26)
     assert run.meta.totals.ok == 25 and spent(tmp_path / "a") == pytest.approx(0.25)
 
 
-def test_after_a_dear_answer_more_is_set_aside_for_the_next(tmp_path: Path) -> None:
+def test_after_a_dear_answer_more_is_set_aside_for_the_next(tmp_path):
     with pytest.raises(BudgetError, match=r"may cost \$0\.3000"):
         go(Paid(dearer={3: 0.3}), tmp_path / "a", max_cost=0.5, concurrency=4)
     assert spent(tmp_path / "a") <= 0.5
@@ -141,7 +140,7 @@ def spec(**fields: Any) -> RunSpec:
     return RunSpec(benchmark="b", model="api:m", **fields)
 
 
-async def test_the_first_request_is_sent_alone_where_its_guess_exceeds_the_budget() -> None:
+async def test_the_first_request_is_sent_alone_where_its_guess_exceeds_the_budget():
     limit = SpendingLimit(spec(max_cost=0.001), Totals(), Paid())
     reserved = await limit.reserve(PROMPT)
     assert reserved is not None and reserved > 0.001
@@ -152,7 +151,7 @@ async def test_the_first_request_is_sent_alone_where_its_guess_exceeds_the_budge
     assert await second == pytest.approx(0.0001)
 
 
-async def test_who_waits_for_budget_is_let_go_when_the_run_ends() -> None:
+async def test_who_waits_for_budget_is_let_go_when_the_run_ends():
     limit = SpendingLimit(spec(max_cost=0.001), Totals(), Paid())
     await limit.reserve(PROMPT)
     second = asyncio.create_task(limit.reserve(PROMPT))
@@ -162,7 +161,7 @@ async def test_who_waits_for_budget_is_let_go_when_the_run_ends() -> None:
     limit.check()  # the run ends for another reason, which is not the budget's
 
 
-async def test_without_a_bound_nothing_is_set_aside() -> None:
+async def test_without_a_bound_nothing_is_set_aside():
     limit = SpendingLimit(spec(), Totals(), Paid())
     assert [await limit.reserve(PROMPT) for _ in range(3)] == [0.0, 0.0, 0.0]
     assert not limit.limited and not limit.spent

@@ -25,7 +25,7 @@ def test_parts_of_a_conversation_come_in_the_order_in_which_they_are_read():
 
 
 @pytest.mark.parametrize("history", [PAIR[:1], PAIR[::-1], (*PAIR, PAIR[0])])
-def test_turns_that_do_not_alternate_are_refused(history: tuple[Turn, ...]):
+def test_turns_that_do_not_alternate_are_refused(history):
     with pytest.raises(ValueError, match="user and assistant in turn"):
         Prompt((Text("q"),), history=history)
 

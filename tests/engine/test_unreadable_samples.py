@@ -59,7 +59,7 @@ def kinds(run: Run) -> dict[str, str]:
     return {r.sample_id: "ok" if r.error is None else r.error.kind for r in run.folder.records()}
 
 
-def test_samples_that_cannot_be_read_are_recorded_with_the_reason_wherever_they_stand(tmp_path: Path) -> None:
+def test_samples_that_cannot_be_read_are_recorded_with_the_reason_wherever_they_stand(tmp_path):
     lost = {*range(19), 30, 49}
     run = look(lost, tmp_path / "a")
     assert kinds(run) == {f"q{i}": "input" if i in lost else "ok" for i in range(50)}
@@ -68,7 +68,7 @@ def test_samples_that_cannot_be_read_are_recorded_with_the_reason_wherever_they_
     assert run.meta.state == "complete" and run.metric("accuracy").n == 50
 
 
-def test_a_run_of_which_none_of_the_first_twenty_can_be_read_is_not_started(tmp_path: Path) -> None:
+def test_a_run_of_which_none_of_the_first_twenty_can_be_read_is_not_started(tmp_path):
     missing = FileBlob(tmp_path / "gone.png")
     with pytest.raises(
         PreflightError, match=r"sample q0: rows\.tsv, line 4: 3 fields[\s\S]*20 of the 20 samples"
@@ -85,7 +85,7 @@ def test_a_run_of_which_none_of_the_first_twenty_can_be_read_is_not_started(tmp_
         perform(wanted, RunFolder(tmp_path / "a"), benchmark=illustrated(set(range(50)), missing), model=Looker())
 
 
-def test_repeats_of_a_sample_that_cannot_be_read_count_once(tmp_path: Path) -> None:
+def test_repeats_of_a_sample_that_cannot_be_read_count_once(tmp_path):
     run = look({0, 1}, tmp_path / "a", n=4, repeats=15)
     assert statuses(run) == {"ok": 30, "error": 30}
 
@@ -95,9 +95,7 @@ SOME = st.sets(st.integers(0, 39))
 
 @settings(deadline=None, max_examples=40)
 @given(SOME | SOME.map(lambda kept: set(range(40)) - kept), st.integers(1, 40))
-def test_whichever_samples_cannot_be_read_each_has_one_record_and_the_rest_are_answered(
-    tmp_path_factory: pytest.TempPathFactory, lost: set[int], limit: int
-) -> None:
+def test_whichever_samples_cannot_be_read_each_has_one_record_and_the_rest_are_answered(tmp_path_factory, lost, limit):
     """Begun with a limit and gone on without one: what failed before stands first then, and is no reason to stop."""
     out = tmp_path_factory.mktemp("run") / "a"
     if set(range(min(20, limit))) <= lost:
@@ -113,16 +111,14 @@ def test_whichever_samples_cannot_be_read_each_has_one_record_and_the_rest_are_a
         assert kinds(look(lost, out, n=40)) == {f"q{i}": "input" if i in lost else "ok" for i in range(40)}
 
 
-def test_of_a_clip_only_the_beginning_is_read_before_the_run_and_one_that_is_not_there_is_noticed(
-    tmp_path: Path,
-) -> None:
+def test_of_a_clip_only_the_beginning_is_read_before_the_run_and_one_that_is_not_there_is_noticed(tmp_path):
     class Clip(FileBlob, frozen=True):
-        def read(self) -> bytes:
+        def read(self):
             raise AssertionError("a clip of gigabytes was read whole before the first question")
 
     (tmp_path / "1.mp4").write_bytes(b"frames")
 
-    def samples(data: Data) -> Iterator[Sample]:
+    def samples(data):
         for i, sample in enumerate(ARITHMETIC.samples(data)):
             clip = Video(Clip(tmp_path / f"{i}.mp4")), Video(frames=(Image(BytesBlob("f", b"frame")),))
             yield structs.replace(sample, prompt=Prompt((*sample.prompt.parts, *clip)))
@@ -136,11 +132,11 @@ def test_of_a_clip_only_the_beginning_is_read_before_the_run_and_one_that_is_not
         perform(wanted, RunFolder(tmp_path / "b"), benchmark=go_on, model=Calculator())
 
 
-def test_looking_at_the_first_samples_holds_no_picture(tmp_path: Path) -> None:
-    def draw() -> bytes:
+def test_looking_at_the_first_samples_holds_no_picture(tmp_path):
+    def draw():
         return bytes(8 << 20)
 
-    def samples(data: Data) -> Iterator[Sample]:
+    def samples(data):
         for sample in ARITHMETIC.samples(data):
             parts = (*sample.prompt.parts, Image(Drawn("large", draw)), Image(GONE))
             yield structs.replace(sample, prompt=Prompt(parts))

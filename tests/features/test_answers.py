@@ -40,7 +40,7 @@ class Asked:
             each(one)
 
 
-def test_chances_that_are_no_chance_are_those_of_the_kind_and_one_way_questions_are_left_out() -> None:
+def test_chances_that_are_no_chance_are_those_of_the_kind_and_one_way_questions_are_left_out():
     said = joinable_answers(
         Asked(
             question("1", chance="nan"),
@@ -58,7 +58,7 @@ def test_chances_that_are_no_chance_are_those_of_the_kind_and_one_way_questions_
     assert "1 answers have no known chance" in notes
 
 
-def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so() -> None:
+def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so():
     run: Any = Asked(question("1", level="genus"), question("2", level="species"))
     assert "Answers at several levels are pooled" in " ".join(joinable_answers(run).notes)
     assert joinable_answers(run, level="genus").says.ids == ["1"]
@@ -68,7 +68,7 @@ def test_levels_of_which_none_is_the_finest_are_taken_together_and_said_so() -> 
     )
 
 
-def test_two_classes_of_one_name_stay_two_classes(tmp_path: Path) -> None:
+def test_two_classes_of_one_name_stay_two_classes(tmp_path):
     from snellen.features.probes import probe
     from snellen.reports.features.build import probe_results
 

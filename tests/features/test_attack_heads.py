@@ -52,7 +52,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory):
     made = World(tmp_path_factory.mktemp("world"))
     splits = [f"--split={one}" for one in made.files]
     out = ["--images", str(made.images), "--out", str(made.store)]

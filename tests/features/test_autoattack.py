@@ -1,7 +1,5 @@
 """AutoAttack's ensemble through its authors' package, where that is installed."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibration and confusion of probes against naive code and scikit-learn."""
 
-from __future__ import annotations
-
 import csv
 import json
 

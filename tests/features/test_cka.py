@@ -1,7 +1,5 @@
 """Linear CKA against Gram matrices, and the debiased form against its definition over four different rows."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

@@ -14,7 +14,6 @@ import threading
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +37,7 @@ LABELS = {"train": ["0", "300", "7"] * 4, "test": ["7", "0", "300", "5", "0"]}
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Any:
+def encoder():
     return open_encoder("embedded", ["patch_mean", "aligned"])
 
 
@@ -53,7 +52,6 @@ def test_every_row_of_every_split_is_encoded_as_if_it_were_alone(tmp_path, encod
     store = open_store(tmp_path / "s", "aligned")
     assert (meta.rows, store.splits) == (17, {"train": 12, "test": 5})
     assert store.labels.classes.tolist() == [0, 5, 7, 300]
-    assert store.labels.single is not None
     assert store.labels.single.tolist() == [int(one) for each in LABELS.values() for one in each]
     assert store.ids[12] == "Less, More/test 0.jpg"
     tree = open_tree(tmp_path / "images")
@@ -165,7 +163,7 @@ def test_a_batch_of_one_picture_keeps_every_thread_reading(tmp_path, encoder):
     class Meeting:
         key = "meeting"
 
-        def read(self) -> bytes:
+        def read(self):
             together.wait(600)  # ends only when four are read at once
             return picture.read()
 

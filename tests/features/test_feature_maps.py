@@ -170,7 +170,7 @@ def test_keys_that_a_dinov3_json_lacks_are_the_defaults_of_its_class(dinov3):
     ],
 )
 def test_settings_that_cannot_be_followed_without_the_class_are_refused(dinov3, settings, words, monkeypatch):
-    def missing(*_: object, **__: object) -> None:
+    def missing(*_, **__):
         raise ImportError("the processor requires the Torchvision library")
 
     from snellen.features.encoders import image_processor

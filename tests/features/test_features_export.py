@@ -32,7 +32,7 @@ def save(folder: Path, name: str, seed: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     stores = [save(folder, "first_one", 0), save(folder, "second", 1)]
     before = dict(COLOURS)
@@ -48,7 +48,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_every_figure_is_there_as_svg_and_pdf_in_the_pages_light_colours(exported) -> None:
+def test_every_figure_is_there_as_svg_and_pdf_in_the_pages_light_colours(exported):
     figures = exported[0] / "figures"
     listed = rows(figures / "figures.csv")
     names = {one["file"] for one in listed}
@@ -67,7 +67,7 @@ def test_every_figure_is_there_as_svg_and_pdf_in_the_pages_light_colours(exporte
         assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF") and len(pdf) > 2_000
 
 
-def test_tables_as_csv_hold_every_number_of_the_commands(exported, capsys) -> None:
+def test_tables_as_csv_hold_every_number_of_the_commands(exported, capsys):
     tables = exported[0] / "tables"
     for store in exported[1]["stores"]:
         assert main(["features", "retrieval", str(store), "--json"]) == 0
@@ -85,7 +85,7 @@ def test_tables_as_csv_hold_every_number_of_the_commands(exported, capsys) -> No
     assert len(rows(tables / "classes.csv")) == 6
 
 
-def test_tables_as_latex_escape_names_and_have_as_many_cells_as_columns(exported) -> None:
+def test_tables_as_latex_escape_names_and_have_as_many_cells_as_columns(exported):
     tables = exported[0] / "tables"
     names = {path.stem for path in tables.glob("*.tex")}
     assert names == {path.stem for path in tables.glob("*.csv")} >= {"retrieval", "linear-probe", "classes"}
@@ -99,7 +99,7 @@ def test_tables_as_latex_escape_names_and_have_as_many_cells_as_columns(exported
     assert r"50\% \& more\_or \#less" in (tables / "classes.tex").read_text()
 
 
-def test_tables_as_latex_compile(exported, tmp_path) -> None:
+def test_tables_as_latex_compile(exported, tmp_path):
     words = set_page(tmp_path, *(path.read_text() for path in sorted((exported[0] / "tables").glob("*.tex"))))
     for name in (
         "first one",
@@ -112,7 +112,7 @@ def test_tables_as_latex_compile(exported, tmp_path) -> None:
         assert name in words
 
 
-def test_figures_as_pdf_embed_their_fonts(exported) -> None:
+def test_figures_as_pdf_embed_their_fonts(exported):
     if shutil.which("pdffonts") is None:
         pytest.skip("pdffonts is not installed: apt-get install poppler-utils")
     for path in (exported[0] / "figures").glob("*.pdf"):
@@ -121,11 +121,11 @@ def test_figures_as_pdf_embed_their_fonts(exported) -> None:
         assert lines and all(line.split()[-5] == "yes" for line in lines), fonts
 
 
-def test_class_names_in_csv_are_no_formulas(tmp_path) -> None:
+def test_class_names_in_csv_are_no_formulas(tmp_path):
     assert csv_text([["class", "accuracy"], ["=1+1", -0.5], ["-tern", 1]]) == "class,accuracy\n'=1+1,-0.5\n'-tern,1\n"
 
 
-def test_a_file_is_no_folder_to_write_to(tmp_path, capsys) -> None:
+def test_a_file_is_no_folder_to_write_to(tmp_path, capsys):
     (tmp_path / "taken").write_text("mine")
     command = ["features", "report", str(save(tmp_path, "one", 0)), "--out", str(tmp_path / "page.html")]
     assert main([*command, "--method", "ridge", "--export", str(tmp_path / "taken")]) == UsageError.exit_code

@@ -9,7 +9,6 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from snellen.reports.features.build import ReportSettings, joinable_answers, wri
 from snellen.reports.features.page import JoinedView, StoreView, render_features
 from snellen.reports.features.plots import says_sees_plot
 from snellen.runs.evaluate import evaluate
-from snellen.runs.run import Run
 from snellen.types import IntervalMethod, Metric, Prompt, Response
 
 NAMES = ("wren", "tern", "gull")
@@ -61,7 +59,7 @@ def draw(folder: Path, rows: int) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path):
     return save(tmp_path / "feats")
 
 
@@ -69,7 +67,7 @@ def page_of(path: Path) -> str:
     return path.read_text("utf-8")
 
 
-def test_a_page_loads_nothing_and_runs_nothing(tmp_path: Path, store: Path) -> None:
+def test_a_page_loads_nothing_and_runs_nothing(tmp_path, store):
     page = page_of(write_report([store], tmp_path / "page.html")[0])
     assert "default-src 'none'" in html.unescape(page)
     assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', page)
@@ -79,18 +77,18 @@ def test_a_page_loads_nothing_and_runs_nothing(tmp_path: Path, store: Path) -> N
     assert page.count("<script") == 2 and f"script-src 'sha256-{digest}'" in html.unescape(page)
 
 
-def test_the_same_store_gives_the_same_page_byte_for_byte(tmp_path: Path, store: Path) -> None:
+def test_the_same_store_gives_the_same_page_byte_for_byte(tmp_path, store):
     first, second = (write_report([store], tmp_path / name)[0].read_bytes() for name in ("one.html", "two.html"))
     assert first == second
 
 
-def test_names_of_classes_reach_the_page_as_text(tmp_path: Path) -> None:
+def test_names_of_classes_reach_the_page_as_text(tmp_path):
     page = page_of(write_report([save(tmp_path / "feats", hostile=True)], tmp_path / "page.html")[0])
     assert HOSTILE not in page
     assert "&lt;script&gt;window.owned" in page
 
 
-def test_stores_stand_side_by_side_with_every_measure(tmp_path: Path, store: Path) -> None:
+def test_stores_stand_side_by_side_with_every_measure(tmp_path, store):
     other = save(tmp_path / "other", seed=1, noise=3.0)
     path, told = write_report([store, other], tmp_path / "page.html")
     page = page_of(path)
@@ -104,7 +102,7 @@ def test_stores_stand_side_by_side_with_every_measure(tmp_path: Path, store: Pat
         assert f"<h3>{title}</h3>" in page
 
 
-def test_the_neighbours_sheet_frames_right_and_wrong_and_carries_the_pictures(tmp_path: Path) -> None:
+def test_the_neighbours_sheet_frames_right_and_wrong_and_carries_the_pictures(tmp_path):
     noisy = save(tmp_path / "noisy", noise=4.0)
     images = draw(tmp_path / "images", 6 * PER_CLASS)
     page = page_of(write_report([noisy], tmp_path / "page.html", choices=ReportSettings(images=images))[0])
@@ -113,7 +111,7 @@ def test_the_neighbours_sheet_frames_right_and_wrong_and_carries_the_pictures(tm
     assert page.count('src="data:image/png') == 8 * 11
 
 
-def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, store: Path) -> None:
+def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path, store):
     page = page_of(write_report([store], tmp_path / "page.html")[0])
     assert '<div class="frame">wren</div>' in page
     assert "Give the folder of their images with --images" in page
@@ -122,7 +120,7 @@ def test_without_pictures_the_sheet_shows_names_and_says_why(tmp_path: Path, sto
 
 
 @pytest.mark.parametrize("name", ["/data/{}.png", "../{}.png", "new\nline{}.png", "x" * 300 + "{}.png"])
-def test_ids_that_can_be_no_picture_are_shown_by_name_and_counted(tmp_path: Path, name: str) -> None:
+def test_ids_that_can_be_no_picture_are_shown_by_name_and_counted(tmp_path, name):
     ids = [name.format(row) if row else "0.png" for row in range(24)]
     np.savez(
         tmp_path / "odd.npz",
@@ -138,7 +136,7 @@ def test_ids_that_can_be_no_picture_are_shown_by_name_and_counted(tmp_path: Path
     assert re.search(r"(\d+) of the (\d+) neighbours shown have no image under pictures", page_of(found))
 
 
-def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path: Path, store: Path) -> None:
+def test_an_attack_saved_as_json_becomes_a_curve_and_rows(tmp_path, store):
     told = {
         "store": str(store),
         "measure": "attack",
@@ -174,7 +172,7 @@ def attack_file(file: Path, store: Path, eps: dict[str, float], **settings: obje
     return file
 
 
-def test_strengths_of_decimals_over_255_are_read_and_a_files_notes_reach_the_page(tmp_path: Path, store: Path) -> None:
+def test_strengths_of_decimals_over_255_are_read_and_a_files_notes_reach_the_page(tmp_path, store):
     file = attack_file(tmp_path / "attack.json", store, {"0.25/255": 0.8, "1/255": 0.4})
     page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert "0.25/255" in page
@@ -182,9 +180,7 @@ def test_strengths_of_decimals_over_255_are_read_and_a_files_notes_reach_the_pag
     assert "50.0 %" in page.split("<bdi>PGD/clean_accuracy</bdi>")[1].split("</tr>")[0]
 
 
-def test_attacks_of_two_norms_are_drawn_apart_and_two_files_of_one_attack_are_two_rows(
-    tmp_path: Path, store: Path
-) -> None:
+def test_attacks_of_two_norms_are_drawn_apart_and_two_files_of_one_attack_are_two_rows(tmp_path, store):
     files = [
         attack_file(tmp_path / "one.json", store, {"1/255": 0.4}),
         attack_file(tmp_path / "two.json", store, {"1/255": 0.3}, steps=40),
@@ -196,7 +192,7 @@ def test_attacks_of_two_norms_are_drawn_apart_and_two_files_of_one_attack_are_tw
         assert page.count(f"<bdi>{row}</bdi>") == 1
 
 
-def test_a_general_set_is_a_line_of_its_own_beside_the_fine_grained_one(tmp_path: Path, store: Path) -> None:
+def test_a_general_set_is_a_line_of_its_own_beside_the_fine_grained_one(tmp_path, store):
     file = attack_file(tmp_path / "attack.json", store, {"1/255": 0.4})
     told = json.loads(file.read_text("utf-8"))
     told["metrics"] += [{**one, "name": f"general/{one['name']}", "value": 0.7} for one in told["metrics"]]
@@ -207,7 +203,7 @@ def test_a_general_set_is_a_line_of_its_own_beside_the_fine_grained_one(tmp_path
     assert len(re.findall('id="robustness-PathCollection_', drawing)) == 4
 
 
-def test_a_file_of_a_store_that_is_not_on_the_page_is_refused_and_not_passed_over(tmp_path: Path, store: Path) -> None:
+def test_a_file_of_a_store_that_is_not_on_the_page_is_refused_and_not_passed_over(tmp_path, store):
     elsewhere = attack_file(tmp_path / "other.json", tmp_path / "other", {"1/255": 0.4})
     with pytest.raises(UsageError, match=r"other\.json is about the head .*other/probe\.npz over features"):
         write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[elsewhere]))
@@ -216,13 +212,13 @@ def test_a_file_of_a_store_that_is_not_on_the_page_is_refused_and_not_passed_ove
         write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[output]))
 
 
-def test_a_head_over_several_outputs_stands_at_the_first_of_them(tmp_path: Path, store: Path) -> None:
+def test_a_head_over_several_outputs_stands_at_the_first_of_them(tmp_path, store):
     file = attack_file(tmp_path / "joined.json", store, {"1/255": 0.4}, output="features+patch_mean")
     page = page_of(write_report([store], tmp_path / "page.html", choices=ReportSettings(measured=[file]))[0])
     assert page.count("<bdi>PGD (features+patch_mean)/accuracy@1/255</bdi>") == 1
 
 
-def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, store: Path) -> None:
+def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path, store):
     file = tmp_path / "grey.json"
     metrics = [
         {"name": "accuracy@blur:5", "value": 0.7, "n": 40, "ci95": [0.5, 0.8]},
@@ -238,7 +234,7 @@ def test_corrupted_pictures_have_a_plot_and_rows_of_their_own(tmp_path: Path, st
     assert page.count("<bdi>drop@blur:5</bdi>") == 1
 
 
-def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
+def test_precision_at_each_recall_is_the_best_at_it_or_beyond():
     # One query; the gallery in the order of similarity is: right, wrong, right, wrong.
     values = np.array([[1, 0], [1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4]], dtype=np.float32)
     from snellen.features.store.labels import from_array
@@ -252,7 +248,7 @@ def test_precision_at_each_recall_is_the_best_at_it_or_beyond() -> None:
     assert curve.chance == pytest.approx(0.5)
 
 
-def test_eight_stores_have_colours_of_their_own_and_a_ninth_another_line() -> None:
+def test_eight_stores_have_colours_of_their_own_and_a_ninth_another_line():
     levels = np.linspace(0.0, 1.0, 101)
     stores = [
         StoreView(f"s{i}", {}, {}, curve=PrecisionRecallCurve(levels, 1.0 - levels / (i + 1), 0.1, 9)) for i in range(9)
@@ -264,7 +260,7 @@ def test_eight_stores_have_colours_of_their_own_and_a_ninth_another_line() -> No
     assert ["stroke-dasharray" in one for one in lines] == [False] * 8 + [True]
 
 
-def test_a_note_of_several_stores_stands_once_and_says_whose_it_is() -> None:
+def test_a_note_of_several_stores_stands_once_and_says_whose_it_is():
     notes = [["Ties count.", "Only a."], ["Ties count."], ["Ties count.", "Of two."], ["Of two.", "Ties count."]]
     stores = [
         StoreView(name, {"rows": "9", "encoder": name}, {}, notes=own) for name, own in zip("abcd", notes, strict=True)
@@ -276,7 +272,7 @@ def test_a_note_of_several_stores_stands_once_and_says_whose_it_is() -> None:
     assert page.count("<dt>rows, all stores</dt>") == 1 and page.count("<dt>encoder</dt>") == 4
 
 
-def test_a_row_says_once_what_its_intervals_are_clustered_by() -> None:
+def test_a_row_says_once_what_its_intervals_are_clustered_by():
     by = IntervalMethod("cluster-robust Wilson", cluster="class", clusters=5)
     alone = IntervalMethod("Wilson")
     stores = [
@@ -298,7 +294,7 @@ def test_a_row_says_once_what_its_intervals_are_clustered_by() -> None:
     assert 'class="under">cluster-robust Wilson by class' in rows[0]
 
 
-def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query_to_itself(store: Path) -> None:
+def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query_to_itself(store):
     features = open_store(store)
     found = retrieval(features.values, features.labels)
     quality = found.values["map"]
@@ -312,9 +308,7 @@ def test_the_sheet_goes_from_the_worst_query_to_the_best_and_never_shows_a_query
 
 
 @pytest.mark.parametrize("sklearn", [True, False])
-def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
-    store: Path, sklearn: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_map_keeps_classes_apart_and_says_how_it_was_made(store, sklearn, monkeypatch):
     if not sklearn:
         real = importlib.util.find_spec
         monkeypatch.setattr(
@@ -341,7 +335,7 @@ def test_the_map_keeps_classes_apart_and_says_how_it_was_made(
         (np.eye(9), "Too few rows"),
     ],
 )
-def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes(values: Any, said: str) -> None:
+def test_features_that_no_t_sne_can_begin_from_are_drawn_on_their_principal_axes(values, said):
     from snellen.features.store.labels import from_array
 
     count = len(values)
@@ -388,11 +382,11 @@ def digits_store(folder: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path):
     return evaluate("chart/digits", Always(), out=tmp_path / "run", benchmark_options={"questions": "100"})
 
 
-def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) -> None:
+def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path, run):
     path, told = write_report(
         [digits_store(tmp_path / "digits")], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="lda")
     )
@@ -411,7 +405,7 @@ def test_a_run_meets_the_probe_on_the_same_pictures(tmp_path: Path, run: Run) ->
     assert "Says against sees" in page and "Where accuracy is lost" in page and "sees but does not say" in page
 
 
-def test_a_quadrant_that_might_be_another_is_in_italics_and_the_others_are_not() -> None:
+def test_a_quadrant_that_might_be_another_is_in_italics_and_the_others_are_not():
     ids = [f"{name}{i}" for name in "ab" for i in range(100)]
     classes = [name for name in "ab" for _ in range(100)]
     right = np.array([float(i < (100 if name == "a" else 55)) for name in "ab" for i in range(100)])
@@ -424,7 +418,7 @@ def test_a_quadrant_that_might_be_another_is_in_italics_and_the_others_are_not()
     assert "Joined by whole names." in page
 
 
-def test_classes_whose_questions_are_guessed_unequally_are_told_so_below_the_plot() -> None:
+def test_classes_whose_questions_are_guessed_unequally_are_told_so_below_the_plot():
     ids = [str(i) for i in range(40)]
     classes = ["a"] * 20 + ["b"] * 20
     for chance, told in ((np.repeat([0.5, 0.1], 20), True), (np.full(40, 0.3), False)):
@@ -432,13 +426,13 @@ def test_classes_whose_questions_are_guessed_unequally_are_told_so_below_the_plo
         assert ("colours use each class's own" in says_sees_plot(found, "", 0).caption) is told
 
 
-def test_names_in_letters_that_matplotlib_lacks_cause_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+def test_names_in_letters_that_matplotlib_lacks_cause_no_warning(recwarn):
     rows = [ClassAccuracy(i, name, 5, 5, 0.5, None) for i, name in enumerate(["白鷺", "gull"])]
     assert ">白鷺<" in render_features([StoreView("s", {}, {}, classes=rows)])
     assert not [one for one in recwarn if "Glyph" in str(one.message)]
 
 
-def test_stores_and_runs_of_several_data_sets_meet_where_they_can(tmp_path: Path, run: Run) -> None:
+def test_stores_and_runs_of_several_data_sets_meet_where_they_can(tmp_path, run):
     digits, birds = digits_store(tmp_path / "digits"), save(tmp_path / "birds")
     _, told = write_report([birds, digits], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="ridge"))
     (joined,) = told["says_sees"]
@@ -448,7 +442,7 @@ def test_stores_and_runs_of_several_data_sets_meet_where_they_can(tmp_path: Path
         write_report([birds], tmp_path / "page.html", runs=[run], choices=ReportSettings(method="ridge"))
 
 
-def test_questions_are_chosen_by_level_and_profile(run: Run) -> None:
+def test_questions_are_chosen_by_level_and_profile(run):
     said = joinable_answers(run)
     assert (said.level, len(said.says.value)) == ("digit", 300) or said.level == "all"
     assert set(np.round(said.says.chance, 3)) == {0.1, 0.25, 0.5}
@@ -459,8 +453,8 @@ def test_questions_are_chosen_by_level_and_profile(run: Run) -> None:
 
 
 def test_the_command_prints_one_json_object(
-    tmp_path: Path, store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
+    tmp_path, store, capsys
+):  # fmt: skip
     out = tmp_path / "page.html"
     assert main(["features", "report", str(store), "--out", str(out), "--json", "--method", "ridge"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -470,7 +464,7 @@ def test_the_command_prints_one_json_object(
 
 
 @pytest.mark.slow
-def test_digits_go_from_pictures_to_says_against_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_digits_go_from_pictures_to_says_against_sees(tmp_path, capsys):
     pytest.importorskip("torch")
     import runpy
 

@@ -1,7 +1,5 @@
 """k-NN votes and FG-BMK's class-rank figure against naive code and numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

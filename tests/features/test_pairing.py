@@ -1,7 +1,5 @@
 """Paired differences between encoders, by row and against the plain reading of each measure."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +60,7 @@ def test_threads_encode_images_of_their_own_with_products_of_one_thread(tmp_path
     meet = threading.Barrier(3)
     plain = encoder.encode
 
-    def encode(pixels: Any) -> dict[str, Any]:
+    def encode(pixels):
         seen.append((threading.current_thread().name, torch.get_num_threads()))
         if len(seen) <= 3:
             meet.wait(600)  # three encode at once, or none goes on
@@ -143,7 +142,7 @@ def test_overlapping_requests_to_a_worker_share_its_threads_and_get_their_own_ro
     try:
         hosted = HostedEncoder(partial(open_encoder, folder, ["cls", "patch_mean"], tokens=True))
 
-        async def ask() -> list[Any]:
+        async def ask():
             pieces = [range(start, start + 10) for start in (0, 10, 20)]
             requests = (_packed_rows(images.__getitem__, piece, (4, 2, False), True) for piece in pieces)
             return await asyncio.gather(*(hosted.ask(request) for request in requests))

@@ -84,7 +84,7 @@ def test_an_extraction_that_ended_early_is_resumed_with_the_same_tokens(tmp_path
     extract(encoder, files, tmp_path / "images", tmp_path / "whole")
     ends = iter(range(2))
 
-    def stop(done: int, total: int) -> None:
+    def stop(done, total):
         if next(ends, None) is None:
             raise KeyboardInterrupt
 

@@ -1,7 +1,5 @@
 """Linear probes against scikit-learn's minimum in float64, and what odd data does to them."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -1,7 +1,5 @@
 """The grid of heads and few-shot probes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

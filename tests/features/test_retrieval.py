@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import naive_retrieval as naive
@@ -23,7 +22,7 @@ KS = (1, 3, 10)
 
 
 @pytest.fixture(params=["float64", "float32", "levels"])
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def path(request, monkeypatch):
     """All ways to a ranking, at sizes that would take the first: all in float64, and float32 with close calls, these
     sorted as floats where there are many relevant items, or as levels always."""
     if request.param != "float64":
@@ -269,7 +268,7 @@ def test_settings_that_do_not_exist_are_refused():
         retrieval(np.array(["a", "b"]), [0, 0])
 
 
-def test_a_memory_map_gives_what_an_array_gives(tmp_path: Path):
+def test_a_memory_map_gives_what_an_array_gives(tmp_path):
     rng = np.random.default_rng(4)
     x, y = rng.standard_normal((300, 16)).astype(np.float16), rng.integers(0, 9, 300)
     np.save(tmp_path / "x.npy", x)

@@ -1,7 +1,5 @@
 """MRR, recall of all relevant items, means over classes and junk lists, against naive code."""
 
-from __future__ import annotations
-
 import csv
 import json
 

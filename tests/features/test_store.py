@@ -38,7 +38,6 @@ def npz(folder: Path, **arrays: object) -> Path:
 def test_usual_names_are_found_and_labels_keep_their_gaps(tmp_path, features, labels):
     store = open_store(import_file(npz(tmp_path, **{features: X, labels: Y}), tmp_path / "s"))
     assert np.array_equal(store.values, X)
-    assert store.labels.single is not None
     assert store.labels.single.tolist() == Y.tolist()
     assert store.labels.classes.tolist() == [0, 7, 9, 300]
     assert store.labels.columns.tolist() == [0, 1, 1, 3, 0, 2]
@@ -52,7 +51,6 @@ def test_values_are_mapped_and_not_read(tmp_path):
     assert isinstance(store.values, np.memmap)
     assert np.shares_memory(part.values, store.values)
     assert not store.values.flags.writeable
-    assert part.labels.single is not None
     assert part.labels.single.tolist() == [300, 0, 9]
     with pytest.raises(DataError, match=r"there is no split 'c'; there are: a \(3\), b \(3\)"):
         store.only("c")
@@ -103,10 +101,8 @@ def test_several_labels_a_row_come_as_texts_as_a_matrix_or_as_lists(tmp_path):
     three = open_store(import_file(tmp_path / "a.parquet", tmp_path / "lists"))
     for store in (one, two, three):
         assert store.labels.ids() == [sorted(ids) for ids in lists]
-        assert store.meta is not None
         assert "1 rows have no label at all" in store.meta.notes
     assert one.labels.classes.tolist() == [3, 4, 17]
-    assert two.labels.many is not None
     assert two.labels.many.shape == (6, 20)
 
 
@@ -156,7 +152,6 @@ def test_class_names_go_with_ids_or_are_the_labels(tmp_path):
         import_file(npz(tmp_path, features=X, labels=["sooty owl", "b", "b", "a", "a", "a"]), tmp_path / "t")
     )
     assert texts.labels.names == ("a", "b", "sooty owl")
-    assert texts.labels.single is not None
     assert texts.labels.single.tolist() == [2, 1, 1, 0, 0, 0]
 
 
@@ -236,7 +231,7 @@ def test_two_writers_are_not_let_in(tmp_path):
 
 
 def test_a_cut_off_commit_is_written_again(tmp_path):
-    def writer() -> StoreWriter:
+    def writer():
         return StoreWriter(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
 
     with writer() as open_:
@@ -261,10 +256,10 @@ def test_a_cut_off_commit_is_written_again(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="files are reserved by posix_fallocate")
 def test_a_disk_without_room_for_the_rows_that_are_kept_is_an_error_and_the_store_goes_on(tmp_path, monkeypatch):
-    def writer() -> StoreWriter:
+    def writer():
         return StoreWriter(tmp_path / "s", {"a": 1}, rows(6), {"cls": 2}, "float32")
 
-    def full(file: int, start: int, length: int) -> None:
+    def full(file, start, length):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with writer() as open_:
@@ -307,7 +302,6 @@ def test_a_writer_killed_twenty_times_loses_no_row_and_doubles_none(tmp_path):
     kills, done = 0, 0
     while kills < 20:
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
         time.sleep(draw.uniform(0, 0.035))
         os.kill(process.pid, signal.SIGKILL)

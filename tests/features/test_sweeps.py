@@ -1,7 +1,5 @@
 """Sweeps over layers and k, as metrics and as curves."""
 
-from __future__ import annotations
-
 import csv
 import json
 from xml.etree import ElementTree

@@ -40,7 +40,7 @@ TOWERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def known_towers(tmp_path_factory: pytest.TempPathFactory) -> None:
+def known_towers(tmp_path_factory):
     """Make the small towers known to open_clip, whose published ones have 150 million parameters and more."""
     folder = tmp_path_factory.mktemp("configs")
     for name, settings in TOWERS.items():

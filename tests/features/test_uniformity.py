@@ -1,7 +1,5 @@
 """Uniformity and alignment on the sphere against a loop over pairs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

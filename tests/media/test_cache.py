@@ -13,7 +13,7 @@ import pytest
 from PIL import Image as pillow
 
 from snellen.errors import DataError, MediaError
-from snellen.media import Encoded, MediaCache, describe, encode, read_header
+from snellen.media import MediaCache, describe, encode, read_header
 from snellen.sources import BytesBlob, Drawn, FileBlob
 from snellen.types import Image, MediaSettings
 
@@ -132,7 +132,7 @@ def test_sixty_four_questions_at_once_on_one_picture_draw_it_once():
     blob = Counted()
     cache = MediaCache(MediaSettings(max_long_side=64))
 
-    async def ask() -> list[Encoded]:
+    async def ask():
         return await asyncio.gather(*(cache.fetch(Image(blob)) for _ in range(64)))
 
     sent = asyncio.run(ask())
@@ -155,13 +155,13 @@ def test_drawing_does_not_hold_up_the_event_loop():
     turned = threading.Event()
 
     class Waiting(Counted):
-        def read(self) -> bytes:
+        def read(self):
             assert turned.wait(600), "the loop stood still while a picture was drawn"
             return super().read()
 
     blob, cache = Waiting(), MediaCache(UNTOUCHED)
 
-    async def ask() -> None:
+    async def ask():
         fetching = asyncio.create_task(cache.fetch(Image(blob)))
         for _ in range(20):
             await asyncio.sleep(0.005)
@@ -186,13 +186,13 @@ def test_one_question_that_is_cancelled_does_not_take_the_picture_from_the_other
     cancelled_one = threading.Event()
 
     class Waiting(Counted):
-        def read(self) -> bytes:
+        def read(self):
             assert cancelled_one.wait(600)
             return super().read()
 
     blob, cache = Waiting(), MediaCache(UNTOUCHED)
 
-    async def ask() -> tuple[Encoded, bool]:
+    async def ask():
         first, second = (asyncio.create_task(cache.fetch(Image(blob))) for _ in range(2))
         await asyncio.sleep(0.02)
         first.cancel()
@@ -208,7 +208,7 @@ def test_everyone_who_waits_for_a_broken_picture_hears_of_it_and_it_may_be_asked
     cache = MediaCache(UNTOUCHED)
     broken = Image(Drawn("drawn/broken", lambda: b"no picture"))
 
-    async def ask() -> list[object]:
+    async def ask():
         return await asyncio.gather(*(cache.fetch(broken) for _ in range(8)), return_exceptions=True)
 
     for _ in range(2):

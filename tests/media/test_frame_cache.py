@@ -53,7 +53,7 @@ for question in range(18):
 """
 
 
-def test_eight_processes_with_many_questions_on_four_videos_decode_each_once(tmp_path: Path) -> None:
+def test_eight_processes_with_many_questions_on_four_videos_decode_each_once(tmp_path):
     pytest.importorskip("av", reason="PyAV (extra video) is not installed")
     films = [tmp_path / f"{number}.mp4" for number in range(4)]
     for number, film in enumerate(films):
@@ -72,7 +72,6 @@ def test_eight_processes_with_many_questions_on_four_videos_decode_each_once(tmp
         for start in range(8)
     ]
     for worker in workers:
-        assert worker.stdin is not None
         worker.stdin.write("go")
         worker.stdin.flush()
     said = [worker.communicate(timeout=600)[0].splitlines() for worker in workers]
@@ -82,13 +81,13 @@ def test_eight_processes_with_many_questions_on_four_videos_decode_each_once(tmp
     assert sorted(map(int, log.read_text().split())) == sorted(sizes * 2)
 
 
-def test_threads_and_caches_of_one_process_decode_a_video_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_and_caches_of_one_process_decode_a_video_once(tmp_path, monkeypatch):
     av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
     film = tmp_path / "film.mp4"
     film.write_bytes(clip())
     opened, real = [], av.open
 
-    def counting(*given: object, **options: object) -> object:
+    def counting(*given, **options):
         opened.append(given)
         return real(*given, **options)
 
@@ -101,7 +100,7 @@ def test_threads_and_caches_of_one_process_decode_a_video_once(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("settings", [MediaSettings(), MediaSettings(fps=2.0), MediaSettings(format="png", max_long_side=32)])  # fmt: skip
-def test_what_a_model_gets_is_the_same_with_and_without_the_store(tmp_path: Path, settings: MediaSettings) -> None:
+def test_what_a_model_gets_is_the_same_with_and_without_the_store(tmp_path, settings):
     film = tmp_path / "film.mp4"
     film.write_bytes(clip())
     video = Video(blob=FileBlob(film))
@@ -112,7 +111,7 @@ def test_what_a_model_gets_is_the_same_with_and_without_the_store(tmp_path: Path
     assert sent[0] == sent[1] == sent[2]
 
 
-def test_an_entry_is_named_by_all_that_its_frames_depend_on() -> None:
+def test_an_entry_is_named_by_all_that_its_frames_depend_on():
     names = [
         entry_name(b"film", None, MediaSettings(), 10),
         entry_name(b"other", None, MediaSettings(), 10),
@@ -130,13 +129,13 @@ def never() -> list[tuple[int, bytes]]:
     raise AssertionError("made again")
 
 
-def test_an_entry_is_kept_and_read_back_with_its_repeated_frames(tmp_path: Path) -> None:
+def test_an_entry_is_kept_and_read_back_with_its_repeated_frames(tmp_path):
     assert FrameStore(tmp_path).get(NAME, lambda: FRAMES) == FRAMES
     assert FrameStore(tmp_path).get(NAME, never) == FRAMES
     assert (tmp_path / NAME).read_bytes().count(b"second") == 1
 
 
-def test_a_damaged_cut_off_or_foreign_entry_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_cut_off_or_foreign_entry_is_made_anew(tmp_path):
     store = FrameStore(tmp_path)
     store.get(NAME, lambda: FRAMES)
     whole = (tmp_path / NAME).read_bytes()
@@ -150,14 +149,14 @@ def test_a_damaged_cut_off_or_foreign_entry_is_made_anew(tmp_path: Path) -> None
     assert (tmp_path / NAME).read_bytes() == whole
 
 
-def test_an_error_is_handed_on_and_nothing_is_kept_or_locked(tmp_path: Path) -> None:
+def test_an_error_is_handed_on_and_nothing_is_kept_or_locked(tmp_path):
     store = FrameStore(tmp_path)
     with pytest.raises(ZeroDivisionError):
         store.get(NAME, lambda: [(0, bytes(1 // 0))])
     assert store.get(NAME, lambda: FRAMES) == FRAMES
 
 
-def test_the_store_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_path: Path) -> None:
+def test_the_store_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_path):
     store = FrameStore(tmp_path, budget_bytes=4000)
     names = [f"{number:064d}" for number in range(9)]
     for age, name in enumerate(names):
@@ -193,7 +192,7 @@ def holder(folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_process_killed_while_it_decodes_leaves_nobody_waiting(tmp_path: Path) -> None:
+def test_a_process_killed_while_it_decodes_leaves_nobody_waiting(tmp_path):
     process = holder(tmp_path)
     found: list[object] = []
     waiting = threading.Thread(target=lambda: found.append(FrameStore(tmp_path).get(NAME, lambda: FRAMES)), daemon=True)
@@ -206,7 +205,7 @@ def test_a_process_killed_while_it_decodes_leaves_nobody_waiting(tmp_path: Path)
     assert found == [FRAMES]
 
 
-def test_a_process_that_hangs_is_not_waited_for_without_end(tmp_path: Path) -> None:
+def test_a_process_that_hangs_is_not_waited_for_without_end(tmp_path):
     process = holder(tmp_path)
     try:
         assert FrameStore(tmp_path, wait_s=0.2).get(NAME, lambda: FRAMES) == FRAMES
@@ -215,7 +214,7 @@ def test_a_process_that_hangs_is_not_waited_for_without_end(tmp_path: Path) -> N
         process.wait(600)
 
 
-def test_a_folder_that_cannot_be_made_or_written_is_no_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_or_written_is_no_error(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     store = FrameStore(tmp_path / "file" / "frames")
     assert store.get(NAME, lambda: FRAMES) == FRAMES

@@ -40,7 +40,6 @@ def with_orientation(kind: str, orientation: int) -> bytes:
 )
 def test_a_picture_that_servers_read_alike_is_plain_complete_and_of_its_size(mode, kind, options):
     header = read_header(saved(mode, kind, **options))
-    assert header is not None
     assert (header.format, header.width, header.height) == (kind.lower(), 37, 21)
     assert header.plain and header.complete and header.orientation == 1
 
@@ -48,7 +47,6 @@ def test_a_picture_that_servers_read_alike_is_plain_complete_and_of_its_size(mod
 @pytest.mark.parametrize("kind", ["BMP", "TIFF"])
 def test_a_format_that_servers_refuse_is_known_and_not_plain(kind):
     header = read_header(saved("RGB", kind))
-    assert header is not None
     assert (header.format, header.width, header.height, header.plain) == (kind.lower(), 37, 21, False)
 
 

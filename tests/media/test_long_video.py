@@ -32,7 +32,7 @@ def long_film(path: Path) -> Path:
     return path
 
 
-def test_a_large_file_is_read_where_it_lies_and_never_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_read_where_it_lies_and_never_held(tmp_path, monkeypatch):
     path = tmp_path / "walk.mp4"
     path.write_bytes(clip(30, codec="libx264"))
     monkeypatch.setattr(module, "LARGE", 100)
@@ -43,9 +43,7 @@ def test_a_large_file_is_read_where_it_lies_and_never_held(tmp_path: Path, monke
     assert frames_and_rate(FileBlob(path)) == (30, 10.0)
 
 
-def test_a_member_of_an_archive_is_copied_aside_and_the_copy_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_of_an_archive_is_copied_aside_and_the_copy_goes(tmp_path, monkeypatch):
     aside = tmp_path / "aside"
     aside.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(aside))
@@ -62,8 +60,8 @@ def test_a_member_of_an_archive_is_copied_aside_and_the_copy_goes(
     assert numbers(shown) == [29] and list(aside.iterdir()) == []
 
 
-def test_a_disk_without_room_for_the_copy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(first: bytes, stream: object, copy: object) -> int:
+def test_a_disk_without_room_for_the_copy_is_named(tmp_path, monkeypatch):
+    def full(first, stream, copy):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "LARGE", 100)
@@ -74,7 +72,7 @@ def test_a_disk_without_room_for_the_copy_is_named(tmp_path: Path, monkeypatch: 
         pass
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(tmp_path):
     path = long_film(tmp_path / "walk.mp4")
     code = (
         "import sys; from pathlib import Path; from snellen.media.cache import MediaCache;"
@@ -92,7 +90,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert grown < 200_000  # kB; the file has 400,000
 
 
-def test_packets_of_hours_are_kept_in_a_few_bytes_each_and_in_order() -> None:
+def test_packets_of_hours_are_kept_in_a_few_bytes_each_and_in_order():
     from snellen.media.video_index import Packet, PacketTable
 
     table = PacketTable()

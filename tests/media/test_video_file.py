@@ -1,7 +1,5 @@
 """A video as its file: untouched, named by its container, whole, and not too large."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import subprocess
@@ -16,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, MediaError
-from snellen.media import Encoded, MediaCache, video_file
+from snellen.media import MediaCache, video_file
 from snellen.media.video_file import container, encode_video
 from snellen.sources import BytesBlob, FileBlob
 from snellen.types import Image, MediaSettings, Video
@@ -105,7 +103,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_sixteen_questions_at_once_on_one_video_read_it_once():
     blob, cache = Counted(clip()), MediaCache(NATIVE)
 
-    async def ask() -> list[Encoded]:
+    async def ask():
         return await asyncio.gather(*(cache.fetch_video(Video(blob=blob)) for _ in range(16)))
 
     sent = asyncio.run(ask())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
 from clips import Counted, clip
 
 import snellen
-from servers.fast import Running
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.scoring.statistics import mean
 from snellen.sources import FileBlob
@@ -41,9 +39,7 @@ def about(blobs: dict[str, Blob]) -> Benchmark:
 
 
 @pytest.mark.parametrize("media", SETTINGS, ids=["frames", "fps", "native"])
-def test_a_broken_video_is_an_error_of_its_own_question_and_the_run_goes_on(
-    stub: Running, tmp_path: Path, media: MediaSettings
-) -> None:
+def test_a_broken_video_is_an_error_of_its_own_question_and_the_run_goes_on(stub, tmp_path, media):
     whole = clip(30, size=(160, 120))
     files = {"first": whole, "empty": b"", "cut": whole[: len(whole) // 2], "text": b"no video\n" * 100, "last": whole}
     for name, data in files.items():
@@ -65,14 +61,12 @@ def test_a_broken_video_is_an_error_of_its_own_question_and_the_run_goes_on(
 
 
 @pytest.mark.parametrize("media", SETTINGS, ids=["frames", "fps", "native"])
-def test_a_video_that_many_questions_are_about_is_opened_once_in_a_run(
-    stub: Running, tmp_path: Path, media: MediaSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_video_that_many_questions_are_about_is_opened_once_in_a_run(stub, tmp_path, media, monkeypatch):
     import av
 
     opened, real = [], av.open
 
-    def counting(*given: object, **options: object) -> object:
+    def counting(*given, **options):
         if options.get("mode") == "r":
             opened.append(given)
         return real(*given, **options)
@@ -87,7 +81,7 @@ def test_a_video_that_many_questions_are_about_is_opened_once_in_a_run(
     assert len(opened) == (0 if media.video == "native" else 2)
 
 
-def test_a_local_model_opens_a_video_once_too_and_names_a_broken_one(tmp_path: Path) -> None:
+def test_a_local_model_opens_a_video_once_too_and_names_a_broken_one(tmp_path):
     pytest.importorskip("torch", reason="torch (extra local) is not installed")
     pytest.importorskip("transformers", reason="transformers (extra local) is not installed")
     film = Counted(clip())
@@ -102,7 +96,7 @@ def test_a_local_model_opens_a_video_once_too_and_names_a_broken_one(tmp_path: P
     assert traces, "the rendered prompts are kept"
 
 
-def test_a_run_that_goes_on_at_another_rate_is_refused(stub: Running, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_at_another_rate_is_refused(stub, tmp_path):
     films = about({"q": Counted(clip())})
     snellen.evaluate(films, "api:stub-vlm", out=tmp_path, media=MediaSettings(fps=1.0), base_url=stub.url)
     with pytest.raises(snellen.errors.FingerprintError, match=r"media\.fps +1\.0  ->  2\.0"):

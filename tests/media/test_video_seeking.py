@@ -122,7 +122,7 @@ FILMS = {
 
 
 @pytest.mark.parametrize("name", FILMS)
-def test_every_frame_asked_for_is_the_one_that_a_decode_of_everything_gives(name: str) -> None:
+def test_every_frame_asked_for_is_the_one_that_a_decode_of_everything_gives(name):
     data = FILMS[name]()
     truth = everything(data)
     for wanted in (1, 5, 8, 200):
@@ -133,9 +133,7 @@ def test_every_frame_asked_for_is_the_one_that_a_decode_of_everything_gives(name
 
 
 @pytest.mark.parametrize("name", ["key frames at steps", "variable frame rate", "edit list", "matroska, no frame count", "negative start"])  # fmt: skip
-def test_by_time_the_packets_tell_the_same_frames_as_the_decoded_ones(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_time_the_packets_tell_the_same_frames_as_the_decoded_ones(name, monkeypatch):
     data = FILMS[name]()
     assert scan(data, "c", LIMIT).index, "seeking is what is tried here"
     for fps in (0.3, 1.0, 2.5, 10.0, 40.0):
@@ -163,18 +161,18 @@ def fed(data: bytes, pick: Pick, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(counted)
 
 
-def test_what_a_wanted_frame_is_not_made_from_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_wanted_frame_is_not_made_from_is_not_decoded(monkeypatch):
     data = film(90, gop=30, options={"keyint_min": "30", "sc_threshold": "0"})
     assert fed(data, listed(60), monkeypatch) == 1, "a key frame stands for itself"
     assert fed(data, listed(0, 30, 60), monkeypatch) == 3
     assert 1 < fed(data, listed(89), monkeypatch) < 30, "from the last key frame on, without what nothing refers to"
 
 
-def test_frames_that_are_asked_for_twice_are_decoded_and_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_that_are_asked_for_twice_are_decoded_and_encoded_once(monkeypatch):
     data = film(20)
     rendered, real = [], rules._rendered
 
-    def counting(*given: Any) -> bytes:
+    def counting(*given):
         rendered.append(given[-1])
         return real(*given)
 
@@ -198,21 +196,19 @@ def test_frames_that_are_asked_for_twice_are_decoded_and_encoded_once(monkeypatc
 )  # fmt: skip
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
 @pytest.mark.parametrize("count", [7, 33, 90])
-def test_the_index_formulas_of_both_harnesses_get_the_frames_that_they_name(
-    rule: Callable[[int], list[int]], codec: str, count: int
-) -> None:
+def test_the_index_formulas_of_both_harnesses_get_the_frames_that_they_name(rule, codec, count):
     data = film(count, codec=codec, options={} if codec == "libx264" else {"bf": "0"})
     truth = everything(data)
     assert same(pixels(picked(data, Pick("rule", rule, 33))), [truth[number] for number in rule(count)])
 
 
-def test_frames_come_in_the_order_in_which_they_are_named() -> None:
+def test_frames_come_in_the_order_in_which_they_are_named():
     data = film(40)
     truth = everything(data)
     assert same(pixels(picked(data, listed(39, 3, 39, 0))), [truth[number] for number in (39, 3, 39, 0)])
 
 
-def test_a_drawn_clip_is_picked_from_by_the_same_rule() -> None:
+def test_a_drawn_clip_is_picked_from_by_the_same_rule():
     drawn = tuple(Image(BytesBlob(str(number), b"")) for number in range(5))
     video = Video(frames=drawn, pick=listed(4, 0, 4))
     assert [image.blob.key for image in frames(video, MediaSettings())] == ["4", "0", "4"]
@@ -221,23 +217,21 @@ def test_a_drawn_clip_is_picked_from_by_the_same_rule() -> None:
 
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
 @pytest.mark.parametrize("numbers", [(90,), (-1,), ()])
-def test_a_pick_of_a_frame_that_there_is_not_is_an_error_that_names_both(numbers: tuple[int, ...], codec: str) -> None:
+def test_a_pick_of_a_frame_that_there_is_not_is_an_error_that_names_both(numbers, codec):
     data = film(codec=codec, options={} if codec == "libx264" else {"bf": "0"})
     with pytest.raises(MediaError, match=r"video c: of its 90 frames, '\(.*\)' picks (number (90|-1)|none)"):
         picked(data, listed(*numbers))
 
 
 @pytest.mark.parametrize("asked", [MediaSettings(fps=1.0), MediaSettings(frames=4)])
-def test_questions_that_pick_their_frames_and_a_run_that_asks_for_others_exclude_each_other(
-    asked: MediaSettings,
-) -> None:
+def test_questions_that_pick_their_frames_and_a_run_that_asks_for_others_exclude_each_other(asked):
     drawn = (Image(BytesBlob("0", b"")),)
     for video in (Video(blob=BytesBlob("c", film(3)), pick=listed(0)), Video(frames=drawn, pick=listed(0))):
         with pytest.raises(MediaError, match="--f"):
             frames(video, asked)
 
 
-def test_a_damaged_tail_is_numbered_as_a_decode_of_everything_numbers_it(tmp_path: Path) -> None:
+def test_a_damaged_tail_is_numbered_as_a_decode_of_everything_numbers_it(tmp_path):
     av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
     place = tmp_path / "index_in_front.mp4"
     edited(film(), Fraction(0), place, {"movflags": "faststart"})
@@ -256,7 +250,7 @@ def test_a_damaged_tail_is_numbered_as_a_decode_of_everything_numbers_it(tmp_pat
             assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), 8)])
 
 
-def test_a_matroska_film_cut_off_in_the_middle_is_numbered_as_far_as_it_goes() -> None:
+def test_a_matroska_film_cut_off_in_the_middle_is_numbered_as_far_as_it_goes():
     whole = film(kind="matroska")
     data = whole[: len(whole) * 3 // 4]
     truth = everything(data)
@@ -266,7 +260,7 @@ def test_a_matroska_film_cut_off_in_the_middle_is_numbered_as_far_as_it_goes() -
 
 
 @given(st.data())
-def test_a_plan_reaches_every_wanted_packet_from_a_key_frame_and_never_reads_one_twice(data: st.DataObject) -> None:
+def test_a_plan_reaches_every_wanted_packet_from_a_key_frame_and_never_reads_one_twice(data):
     count = data.draw(st.integers(1, 40))
     entries = data.draw(st.sets(st.integers(0, count - 1))) | {0}
     stamps = data.draw(st.permutations(range(1, count)))
@@ -281,7 +275,7 @@ def test_a_plan_reaches_every_wanted_packet_from_a_key_frame_and_never_reads_one
         assert run.last < after.first
 
 
-def test_h264_in_mp4_and_matroska_is_what_is_read_by_seeking() -> None:
+def test_h264_in_mp4_and_matroska_is_what_is_read_by_seeking():
     for name in ("key frames at steps", "B-frames that others refer to", "four slices", "matroska, no frame count",
                  "fragments, no frame count", "edit list", "variable frame rate"):  # fmt: skip
         assert scan(FILMS[name](), "c", LIMIT).index, name

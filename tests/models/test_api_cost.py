@@ -1,13 +1,10 @@
 """What it costs to ask: CPU, imports, connections, money."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,7 @@ from snellen.models.base import ModelOptions
 from snellen.types import Prompt, Text
 
 
-def test_the_api_path_imports_nothing_heavy() -> None:
+def test_the_api_path_imports_nothing_heavy():
     code = (
         "import sys, time; began = time.process_time()\n"
         "import snellen.models.api, snellen.models.api.transport\n"
@@ -32,13 +29,13 @@ def test_the_api_path_imports_nothing_heavy() -> None:
     assert float(seconds) < 0.5, "0.15 s were measured on a 2.5 GHz Xeon"
 
 
-def test_settings_are_read_and_bodies_are_made_without_importing_aiohttp() -> None:
+def test_settings_are_read_and_bodies_are_made_without_importing_aiohttp():
     code = "import sys, snellen.models.api; print('aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-async def test_many_questions_share_their_connections_and_cost_little_cpu(stub: fast.Running) -> None:
+async def test_many_questions_share_their_connections_and_cost_little_cpu(stub):
     model = ApiModel(fast.MODEL, ModelOptions(base_url=stub.url))
     prompt = Prompt((Text("A or B?"),))
     await asyncio.gather(*(model.answer(prompt) for _ in range(64)))
@@ -51,7 +48,7 @@ async def test_many_questions_share_their_connections_and_cost_little_cpu(stub: 
     assert cost < 0.0012, "0.15 ms a question were measured with the default event loop"
 
 
-async def test_questions_in_flight_are_not_held_back_by_the_client() -> None:
+async def test_questions_in_flight_are_not_held_back_by_the_client():
     with fast.running(latency_s=4.0) as server:  # long enough for a loaded machine to send them all meanwhile
         model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url, concurrency=1))
         await asyncio.gather(*(model.answer(Prompt((Text("?"),))) for _ in range(200)))
@@ -60,7 +57,7 @@ async def test_questions_in_flight_are_not_held_back_by_the_client() -> None:
 
 
 @pytest.mark.parametrize("name", ["prices.toml", "prices.json"])
-def test_prices_are_read_from_toml_and_json(tmp_path: Path, name: str) -> None:
+def test_prices_are_read_from_toml_and_json(tmp_path, name):
     table = {"small-model": {"input": 0.5, "output": 2}, "large": {"input": 5.0, "output": 20.0, "cached_input": 1.0}}
     lines = [f'["{model}"]\n' + "".join(f"{k} = {v}\n" for k, v in row.items()) for model, row in table.items()]
     (tmp_path / name).write_text(json.dumps(table) if name.endswith("json") else "\n".join(lines))
@@ -81,7 +78,7 @@ def test_prices_are_read_from_toml_and_json(tmp_path: Path, name: str) -> None:
         '["m"]\ninput = -1\noutput = 2',
     ],
 )
-def test_a_price_file_that_is_not_one_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_price_file_that_is_not_one_is_refused(tmp_path, text):
     path = tmp_path / "prices.toml"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"prices\.toml"):

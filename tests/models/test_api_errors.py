@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from email.utils import formatdate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.hostile import KIND, HostileServer
+from servers.hostile import KIND
 from snellen.errors import ModelError, ModelTimeoutError, RateLimitError
 from snellen.models.api import ApiModel
-from snellen.models.api.errors import excerpt, from_status, retry_after
+from snellen.models.api.errors import excerpt, from_status
 from snellen.models.base import ModelOptions
 from snellen.types import Prompt, Response, Text
 from stopwatch import Stopwatch
@@ -33,9 +32,7 @@ async def ask(url: str, timeout_s: float = PATIENT_S) -> Response:
 
 
 @pytest.mark.parametrize("behaviour", KIND)
-async def test_each_misbehaviour_is_recorded_under_its_kind_and_never_outlasts_the_timeout(
-    hostile: HostileServer, behaviour: str
-) -> None:
+async def test_each_misbehaviour_is_recorded_under_its_kind_and_never_outlasts_the_timeout(hostile, behaviour):
     watch = Stopwatch()
     try:
         response = await ask(hostile.url(behaviour), SHORT_S if KIND[behaviour] == "timeout" else PATIENT_S)
@@ -54,9 +51,7 @@ async def test_each_misbehaviour_is_recorded_under_its_kind_and_never_outlasts_t
 @pytest.mark.parametrize(
     ("behaviour", "least", "most"), [("429_seconds", 7, 7), ("429_date", 25, 30), ("503_wait", 3, 3)]
 )
-async def test_the_time_that_a_server_asks_us_to_wait_is_handed_on(
-    hostile: HostileServer, behaviour: str, least: float, most: float
-) -> None:
+async def test_the_time_that_a_server_asks_us_to_wait_is_handed_on(hostile, behaviour, least, most):
     with pytest.raises(ModelError) as caught:
         await ask(hostile.url(behaviour))
     assert caught.value.retry
@@ -64,26 +59,26 @@ async def test_the_time_that_a_server_asks_us_to_wait_is_handed_on(
     assert least <= caught.value.retry_after_s <= most
 
 
-async def test_a_429_without_a_time_leaves_the_wait_to_the_engine(hostile: HostileServer) -> None:
+async def test_a_429_without_a_time_leaves_the_wait_to_the_engine(hostile):
     with pytest.raises(RateLimitError) as caught:
         await ask(hostile.url("429"))
     assert caught.value.retry_after_s is None
 
 
-async def test_an_account_without_credit_is_not_asked_again(hostile: HostileServer) -> None:
+async def test_an_account_without_credit_is_not_asked_again(hostile):
     with pytest.raises(ModelError) as caught:
         await ask(hostile.url("no_credit"))
     assert not caught.value.retry
     assert "credit" in caught.value.hint
 
 
-async def test_nobody_listening_is_a_connection_error() -> None:
+async def test_nobody_listening_is_a_connection_error():
     with pytest.raises(ModelError, match=r"Cannot connect to http://127\.0\.0\.1:9/v1") as caught:
         await ask("http://127.0.0.1:9/v1")
     assert caught.value.kind == "connection"
 
 
-async def test_a_connection_that_is_not_made_in_time_is_told_from_a_slow_answer() -> None:
+async def test_a_connection_that_is_not_made_in_time_is_told_from_a_slow_answer():
     """A host that is gone drops packets: it took no request, and an attempt is not used up."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as clients:
         for _ in range(3):  # more than the queue of connections holds: the next ones hear nothing
@@ -95,13 +90,13 @@ async def test_a_connection_that_is_not_made_in_time_is_told_from_a_slow_answer(
     assert caught.value.unavailable
 
 
-async def test_a_name_that_does_not_exist_is_a_connection_error() -> None:
+async def test_a_name_that_does_not_exist_is_a_connection_error():
     with pytest.raises(ModelError) as caught:
         await ask("http://no-such-host.invalid/v1", timeout_s=10)
     assert caught.value.kind in ("connection", "timeout")
 
 
-async def test_one_broken_exchange_does_not_spoil_the_next_ones(hostile: HostileServer) -> None:
+async def test_one_broken_exchange_does_not_spoil_the_next_ones(hostile):
     model = ApiModel("stub-vlm", ModelOptions(base_url=hostile.url("by-question"), timeout_s=PATIENT_S))
     try:
         for behaviour in ("reset", "half_body", "closed", "huge", "bomb", "not_http"):
@@ -113,7 +108,7 @@ async def test_one_broken_exchange_does_not_spoil_the_next_ones(hostile: Hostile
         await model.close()
 
 
-async def test_a_request_that_hangs_does_not_spoil_the_next_ones(hostile: HostileServer) -> None:
+async def test_a_request_that_hangs_does_not_spoil_the_next_ones(hostile):
     model = ApiModel("stub-vlm", ModelOptions(base_url=hostile.url("by-question"), timeout_s=SHORT_S))
     try:
         with pytest.raises(ModelTimeoutError):
@@ -128,41 +123,15 @@ async def test_a_request_that_hangs_does_not_spoil_the_next_ones(hostile: Hostil
         await model.close()
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"Retry-After": "12"}, 12.0),
-        ({"Retry-After": "0.5"}, 0.5),
-        ({"Retry-After": "-3"}, None),
-        ({"Retry-After": "inf"}, None),
-        ({"Retry-After": "nan"}, None),
-        ({"Retry-After": "soon"}, None),
-        ({"retry-after-ms": "250", "Retry-After": "9"}, 0.25),
-        ({"Retry-After": formatdate(1_000_060, usegmt=True)}, 60.0),
-        ({"Retry-After": formatdate(999_000, usegmt=True)}, 0.0),
-        ({"Retry-After": "Fri, 99 Foo 20255 99:99:99 GMT"}, None),
-    ],
-)
-def test_retry_after_is_read_as_seconds_milliseconds_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, now=1_000_000) == seconds
-
-
-@given(st.text(max_size=40))
-def test_no_retry_after_header_can_break_the_reader(text: str) -> None:
-    seconds = retry_after({"Retry-After": text})
-    assert seconds is None or seconds >= 0
-
-
 @given(st.integers(100, 999), st.binary(max_size=200))
-def test_any_status_with_any_body_becomes_a_model_error(status: int, body: bytes) -> None:
+def test_any_status_with_any_body_becomes_a_model_error(status, body):
     error = from_status(status, {}, body)
     assert isinstance(error, ModelError)
     assert error.message.isprintable()
 
 
 @given(st.text())
-def test_an_excerpt_is_one_printable_line_without_tags(text: str) -> None:
+def test_an_excerpt_is_one_printable_line_without_tags(text):
     said = excerpt(f"<script>{text}</script>".encode("utf-8", "surrogatepass"))
     assert "\n" not in said
     assert "\x1b" not in said

@@ -1,19 +1,15 @@
 """The key comes from the environment or .env, goes to the server, and turns up nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from servers.hostile import HostileServer
 from snellen import redaction
 from snellen.errors import ModelError, PreflightError, SnellenError, UsageError
 from snellen.models.api import ApiModel
@@ -27,7 +23,7 @@ KEY = "zq-7f3a9c51e2"
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def clean(monkeypatch, tmp_path):
     for name in (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
@@ -39,39 +35,37 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     redaction.forget()
 
 
-def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_read_from_the_named_variable(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OTHER_KEY", "another-key-1")
     assert find_key(None) == KEY
     assert find_key("OTHER_KEY") == "another-key-1"
 
 
-def test_the_key_is_read_from_a_dotenv_file_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_read_from_a_dotenv_file_and_the_environment_wins(monkeypatch):
     Path(".env").write_text(f"# keys\nOPENAI_API_KEY='{KEY}'\nA=$OPENAI_API_KEY\n")
     assert find_key(None) == KEY
     monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
     assert find_key(None) == "from-environment"
 
 
-def test_a_server_without_a_key_is_asked_without_one() -> None:
+def test_a_server_without_a_key_is_asked_without_one():
     assert find_key(None) is None
 
 
-def test_a_named_variable_that_is_not_set_is_an_error_that_names_it() -> None:
+def test_a_named_variable_that_is_not_set_is_an_error_that_names_it():
     with pytest.raises(PreflightError, match="MY_KEY is not set"):
         find_key("MY_KEY")
 
 
-def test_a_key_with_a_line_break_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_a_line_break_is_refused_without_being_shown(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nX-Evil: 1")
     with pytest.raises(PreflightError) as caught:
         find_key(None)
     assert KEY not in str(caught.value)
 
 
-async def test_the_key_reaches_the_server_and_no_error_message(
-    hostile: HostileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_key_reaches_the_server_and_no_error_message(hostile, monkeypatch):
     hostile.key = KEY
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     model = ApiModel("stub-vlm", ModelOptions(base_url=hostile.url("by-question")))
@@ -85,20 +79,20 @@ async def test_the_key_reaches_the_server_and_no_error_message(
     assert KEY.encode() not in msgspec.json.encode(response)
 
 
-async def test_no_key_is_read_before_the_first_use() -> None:
+async def test_no_key_is_read_before_the_first_use():
     model = ApiModel("stub-vlm", ModelOptions(key_env="NOT_SET", base_url="http://127.0.0.1:9/v1"))
     assert model.identity()["model"] == "stub-vlm"
     with pytest.raises(PreflightError, match="NOT_SET"):
         await model.preflight()
 
 
-def test_the_name_is_the_one_that_is_typed_after_model() -> None:
+def test_the_name_is_the_one_that_is_typed_after_model():
     assert ApiModel("gpt-5-mini", ModelOptions()).name == ApiModel("api:gpt-5-mini", ModelOptions()).name
     with pytest.raises(UsageError, match="names no model"):
         ApiModel("api:", ModelOptions())
 
 
-def test_the_identity_changes_with_whatever_can_change_an_answer() -> None:
+def test_the_identity_changes_with_whatever_can_change_an_answer():
     from snellen.types import Generation, MediaSettings
 
     plain = ModelOptions(base_url="http://a/v1")
@@ -131,14 +125,14 @@ def test_the_identity_changes_with_whatever_can_change_an_answer() -> None:
         ("https://host/v1#frag", "fragment"),
     ],
 )
-def test_an_address_that_is_wrong_or_holds_a_secret_is_refused(address: str, complaint: str) -> None:
+def test_an_address_that_is_wrong_or_holds_a_secret_is_refused(address, complaint):
     with pytest.raises(UsageError, match=complaint) as caught:
         parse_endpoint(address)
     assert "pa55word" not in str(caught.value)
     assert "secret-value" not in str(caught.value)
 
 
-def test_the_address_is_taken_from_the_option_then_the_environment_then_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_is_taken_from_the_option_then_the_environment_then_openai(monkeypatch):
     assert str(parse_endpoint(None)) == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://env:1/v1")
     assert str(parse_endpoint(None)) == "http://env:1/v1"
@@ -147,7 +141,7 @@ def test_the_address_is_taken_from_the_option_then_the_environment_then_openai(m
     assert azure.url("/chat/completions").endswith("/d/chat/completions?api-version=2024-10-21")
 
 
-def test_a_proxy_of_the_environment_is_used_and_never_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used_and_never_for_loopback(monkeypatch):
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "inside.example")
@@ -189,9 +183,7 @@ NO_PROXY_FAULTS = {
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])
 @pytest.mark.parametrize(("fault", "value"), [(fault, value) for fault, values in FAULTS.items() for value in values])
-def test_a_faulty_proxy_is_named_by_its_variable_and_never_shown(
-    variable: str, fault: str, value: str, monkeypatch: pytest.MonkeyPatch, forget_keys: None
-) -> None:
+def test_a_faulty_proxy_is_named_by_its_variable_and_never_shown(variable, fault, value, monkeypatch, forget_keys):
     monkeypatch.setenv(variable, value)
     with pytest.raises(PreflightError, match=fault) as caught:
         find_proxy(parse_endpoint("https://api.example/v1"))
@@ -206,9 +198,7 @@ def test_a_faulty_proxy_is_named_by_its_variable_and_never_shown(
 @pytest.mark.parametrize(
     ("fault", "value"), [(fault, value) for fault, values in NO_PROXY_FAULTS.items() for value in values]
 )
-def test_an_exception_from_the_proxy_that_matches_no_host_is_named(
-    variable: str, fault: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_from_the_proxy_that_matches_no_host_is_named(variable, fault, value, monkeypatch):
     monkeypatch.setenv(variable, value)
     assert find_proxy(parse_endpoint("https://api.example/v1")) is None, "without a proxy it says nothing"
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
@@ -230,7 +220,7 @@ def test_an_exception_from_the_proxy_that_matches_no_host_is_named(
         ("[fd00::1]", "fd00::/8"),
     ],
 )
-def test_hosts_are_excepted_from_the_proxy(host: str, entries: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_are_excepted_from_the_proxy(host, entries, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "https://proxy.example.org:3128/")
     assert find_proxy(parse_endpoint(f"https://{host}/v1")) == "https://proxy.example.org:3128/"
     monkeypatch.setenv("NO_PROXY", entries)
@@ -239,13 +229,11 @@ def test_hosts_are_excepted_from_the_proxy(host: str, entries: str, monkeypatch:
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", b""])
-def test_a_run_behind_a_proxy_that_refuses_names_the_variable(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forget_keys: None
-) -> None:
+def test_a_run_behind_a_proxy_that_refuses_names_the_variable(answer, monkeypatch, tmp_path, forget_keys):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
-        def serve() -> None:
+        def serve():
             while answer:
                 with contextlib.suppress(OSError):
                     connection, _ = listener.accept()

@@ -33,9 +33,7 @@ def picture(path: Path, size: int) -> Image:
     return Image(FileBlob(path))
 
 
-async def test_the_client_needs_less_than_one_and_a_half_times_the_bodies_in_flight(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_client_needs_less_than_one_and_a_half_times_the_bodies_in_flight(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     images = [picture(tmp_path / f"{number}.jpg", 2_000_000) for number in range(12)]
     bodies = sum((tmp_path / f"{number}.jpg").stat().st_size for number in range(12)) * 4 / 3
@@ -57,9 +55,7 @@ async def test_the_client_needs_less_than_one_and_a_half_times_the_bodies_in_fli
     assert shared - before < 0.2 * bodies, "requests about one picture share its bytes"
 
 
-async def test_what_arrives_is_the_body_as_one_piece_also_when_it_is_sent_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_arrives_is_the_body_as_one_piece_also_when_it_is_sent_again(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     refusals = iter([1.0])
     with LimitedServer(lambda now, active: next(refusals, None)) as server:
@@ -80,12 +76,12 @@ async def test_what_arrives_is_the_body_as_one_piece_also_when_it_is_sent_again(
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from([0, 1, 65_535, 65_536, 65_537, 131_071, 131_072, 131_073, 300_000]), max_size=6))
-async def test_pieces_of_any_size_arrive_whole_and_with_their_length(pieces_sizes: list[int]) -> None:
+async def test_pieces_of_any_size_arrive_whole_and_with_their_length(pieces_sizes):
     text = b'{"messages":[{"content":"'
     pieces = [text, *(bytes([97 + n]) * size for n, size in enumerate(pieces_sizes)), b'"}]}']
     received: list[tuple[bytes, bytes]] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length:")[2].split(b"\r", 1)[0])
         received.append((head, await reader.readexactly(length)))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from servers.hostile import HostileServer
 from snellen import redaction
 from snellen.errors import PreflightError
 from snellen.models.api import ApiModel
@@ -23,7 +22,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     yield
     redaction.forget()
@@ -51,18 +50,18 @@ async def check(url: str, model: str = "stub-vlm", **options: object) -> None:
     await ApiModel(model, ModelOptions(base_url=url, **options)).preflight()  # type: ignore[arg-type]
 
 
-async def test_a_good_server_passes_and_is_asked_no_question(hostile: HostileServer) -> None:
+async def test_a_good_server_passes_and_is_asked_no_question(hostile):
     await check(hostile.url("ok"))
     assert not hostile.seen
 
 
-async def test_a_dead_endpoint_is_named_with_what_to_do() -> None:
+async def test_a_dead_endpoint_is_named_with_what_to_do():
     with pytest.raises(PreflightError, match=r"Cannot connect to http://127.0.0.1:9/v1[\s\S]*--base-url"):
         await check("http://127.0.0.1:9/v1", patience_s=0.0)
 
 
-async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() -> None:
-    async def hang(request: web.Request) -> web.StreamResponse:
+async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check():
+    async def hang(request):
         await asyncio.sleep(600)
         return web.Response()
 
@@ -73,7 +72,7 @@ async def test_a_server_that_accepts_and_says_nothing_does_not_hang_the_check() 
         assert watch.seconds < 3
 
 
-async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bad_key_is_told_from_a_missing_one(hostile, monkeypatch):
     hostile.key = "the-right-key-1"
     with pytest.raises(PreflightError, match="requires a key and OPENAI_API_KEY is not set"):
         await check(hostile.url("ok"))
@@ -83,7 +82,7 @@ async def test_a_bad_key_is_told_from_a_missing_one(hostile: HostileServer, monk
     assert "the-wrong-key-1" not in str(caught.value)
 
 
-async def test_a_bad_key_is_found_where_the_list_of_models_is_public() -> None:
+async def test_a_bad_key_is_found_where_the_list_of_models_is_public():
     chat = replies(401, {"error": {"message": "No auth credentials found"}})
     async with server(replies(200, {"data": [{"id": "stub-vlm"}]}), chat) as url:
         with pytest.raises(PreflightError, match="requires a key"):
@@ -91,12 +90,10 @@ async def test_a_bad_key_is_found_where_the_list_of_models_is_public() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<title>Access denied</title>", b'{"error": {"message": "Country not supported"}}'])
-async def test_a_server_that_forbids_is_not_said_to_refuse_the_key(
-    body: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_forbids_is_not_said_to_refuse_the_key(body, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "the-right-key-1")
 
-    async def forbid(request: web.Request) -> web.StreamResponse:
+    async def forbid(request):
         return web.Response(status=403, body=body)
 
     async with server(forbid, forbid) as url:
@@ -106,13 +103,13 @@ async def test_a_server_that_forbids_is_not_said_to_refuse_the_key(
     assert "rights of the key in OPENAI_API_KEY" in caught.value.hint and "from here" in caught.value.hint
 
 
-async def test_a_key_that_may_not_list_models_may_still_ask() -> None:
+async def test_a_key_that_may_not_list_models_may_still_ask():
     listing = replies(403, {"error": {"message": "Missing scopes: api.model.read"}})
     async with server(listing, replies(400, {})) as url:
         await check(url)
 
 
-async def test_an_unknown_model_is_refused_with_the_nearest_names(hostile: HostileServer) -> None:
+async def test_an_unknown_model_is_refused_with_the_nearest_names(hostile):
     hostile.models = ["qwen3-vl-8b", "qwen3-vl-4b", "llava-7b"]
     with pytest.raises(PreflightError, match=r"no model 'qwen3-vl-9b'; it lists 3[\s\S]*qwen3-vl-8b"):
         await check(hostile.url("ok"), model="qwen3-vl-9b")
@@ -126,29 +123,29 @@ async def test_an_unknown_model_is_refused_with_the_nearest_names(hostile: Hosti
         ("qwen/qwen3-vl-8b", "qwen/qwen3-vl-8b:free"),
     ],
 )
-async def test_the_usual_ways_of_listing_a_name_are_known(hostile: HostileServer, listed: str, asked: str) -> None:
+async def test_the_usual_ways_of_listing_a_name_are_known(hostile, listed, asked):
     hostile.models = [listed]
     await check(hostile.url("ok"), model=asked)
 
 
 @pytest.mark.parametrize("body", [{"data": []}, {"data": None}, {"object": "list"}, [], {"data": [1, {"id": None}]}])
-async def test_a_server_that_lists_nothing_is_not_asked_for_names(body: object) -> None:
+async def test_a_server_that_lists_nothing_is_not_asked_for_names(body):
     async with server(replies(200, body), replies(400, {})) as url:
         await check(url)
 
 
-async def test_a_server_without_a_list_of_models_passes() -> None:
+async def test_a_server_without_a_list_of_models_passes():
     async with server(None, replies(422, {})) as url:
         await check(url)
 
 
-async def test_an_address_without_v1_is_refused_with_that_hint(hostile: HostileServer) -> None:
+async def test_an_address_without_v1_is_refused_with_that_hint(hostile):
     with pytest.raises(PreflightError, match=r"no chat completions[\s\S]*/v1"):
         await check(hostile.url("ok").removesuffix("/v1"))
 
 
-async def test_a_web_page_is_not_taken_for_a_model_server() -> None:
-    async def page(request: web.Request) -> web.StreamResponse:
+async def test_a_web_page_is_not_taken_for_a_model_server():
+    async def page(request):
         return web.Response(text="<html>Welcome</html>", content_type="text/html")
 
     async with server(page, page) as url:
@@ -156,17 +153,17 @@ async def test_a_web_page_is_not_taken_for_a_model_server() -> None:
             await check(url)
 
 
-async def test_a_server_that_is_still_loading_is_told_from_a_wrong_one() -> None:
+async def test_a_server_that_is_still_loading_is_told_from_a_wrong_one():
     async with server(replies(503, {"error": {"message": "Loading model"}}), replies(503, {})) as url:
         with pytest.raises(PreflightError, match=r"503: Loading model[\s\S]*still be loading"):
             await check(url, patience_s=0.0)
 
 
-async def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_redirect_is_not_followed_with_the_key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "the-right-key-1")
     reached = []
 
-    async def elsewhere(request: web.Request) -> web.StreamResponse:
+    async def elsewhere(request):
         reached.append(request.headers.get("Authorization"))
         return web.json_response({})
 
@@ -178,10 +175,10 @@ async def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.Monke
     assert not reached
 
 
-async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_again_under_it() -> None:
+async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_again_under_it():
     bodies = []
 
-    async def picky(request: web.Request) -> web.StreamResponse:
+    async def picky(request):
         body = await request.json()
         bodies.append(body)
         if "max_tokens" in body:
@@ -203,9 +200,7 @@ async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_ag
 
 
 @pytest.mark.parametrize(("patience", "wait"), [({}, "30 s"), ({"patience_s": 900.0}, "900 s")])
-async def test_a_server_that_comes_up_later_is_waited_for(
-    patience: dict[str, float], wait: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_server_that_comes_up_later_is_waited_for(patience, wait, capsys):
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
@@ -213,7 +208,7 @@ async def test_a_server_that_comes_up_later_is_waited_for(
     app.router.add_get("/v1/models", replies(200, {"data": []}))
     app.router.add_post("/v1/chat/completions", replies(400, {"error": {"message": "no messages"}}))
 
-    async def start_late() -> TestServer:
+    async def start_late():
         await asyncio.sleep(1.2)
         running = TestServer(app, port=port)
         await running.start_server()
@@ -227,10 +222,10 @@ async def test_a_server_that_comes_up_later_is_waited_for(
     assert f"waiting up to {wait} for the server: Cannot connect" in capsys.readouterr().err
 
 
-async def test_a_server_that_is_not_ready_is_waited_for_no_longer_than_patience_says() -> None:
+async def test_a_server_that_is_not_ready_is_waited_for_no_longer_than_patience_says():
     loading = [503, 503, 200]
 
-    async def models(request: web.Request) -> web.StreamResponse:
+    async def models(request):
         return web.json_response({"data": []}, status=loading.pop(0))
 
     async with server(models, replies(400)) as url:
@@ -241,7 +236,7 @@ async def test_a_server_that_is_not_ready_is_waited_for_no_longer_than_patience_
             await check(url, patience_s=1.0)
 
 
-async def test_a_wrong_address_is_not_waited_for() -> None:
+async def test_a_wrong_address_is_not_waited_for():
     watch = Stopwatch()
     with pytest.raises(PreflightError, match="--base-url"):
         await check("http://no-such-host.invalid/v1", patience_s=60.0)

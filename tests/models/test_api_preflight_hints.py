@@ -1,58 +1,37 @@
 """What a server's own lists show before the first question: an address without /v1, a model without vision."""
 
-from __future__ import annotations
-
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 
 import pytest
 
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.cli import main
 
 
-class Server(ThreadingHTTPServer):
-    """Serves /v1/models with `rows`, refuses chat completions, and keeps the paths that were asked for."""
+class Handler(JsonHandler):
+    """Serves /v1/models with `rows`, refuses chat completions, and keeps the `paths` that were asked for."""
 
-    def __init__(self, rows):
-        self.rows, self.paths = rows, []
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
-class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.answer(200 if self.path == "/v1/models" else 404, {"data": self.server.rows})
+        self.answer(200 if self.path == "/v1/models" else 404, {"data": self.rows})
 
     def do_POST(self):
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.read()
         self.answer(400 if self.path == "/v1/chat/completions" else 404, {"error": {"message": "no image input"}})
 
     def answer(self, status, body):
-        self.server.paths.append(self.path)
-        data = json.dumps(body if status != 404 else {"detail": "Not Found"}).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *words): ...
+        self.paths.append(self.path)
+        self.send(status, body if status != 404 else {"detail": "Not Found"})
 
 
 @pytest.fixture
 def served():
-    servers = []
+    with ExitStack() as stack:
 
-    def start(*rows):
-        server = Server(list(rows))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return server, f"http://127.0.0.1:{server.server_address[1]}"
+        def start(*rows):
+            handler = type("Served", (Handler,), {"rows": list(rows), "paths": []})
+            return handler, stack.enter_context(LoopbackServer(handler)).origin
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 def test_an_address_without_v1_is_answered_with_the_address_to_write(served, tmp_path, capsys):
@@ -67,19 +46,7 @@ def test_an_address_without_v1_is_answered_with_the_address_to_write(served, tmp
 def test_a_server_that_drops_the_first_check_is_told_what_was_sent(served, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Handler, "do_POST", lambda handler: setattr(handler, "close_connection", True))
     _, url = served({"id": "m"})
-    run = [
-        "run",
-        "chart",
-        "-m",
-        "api:m",
-        "--base-url",
-        f"{url}/v1",
-        "--limit",
-        "1",
-        "-q",
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    run = ["run", "chart", "-m", "api:m", "--base-url", f"{url}/v1", "--limit", "1", "-q", "--out", str(tmp_path / "r")]
     assert main(run) == 4
     printed = " ".join(capsys.readouterr().err.split())
     assert "closed the connection without a reply" in printed

@@ -23,14 +23,14 @@ def read(message: Any, finish: Any = "stop", price: Price | None = None, **top: 
     return read_reply(json.dumps(reply).encode(), 0.25, price)
 
 
-def test_text_finish_reason_and_the_server_s_own_model_name_are_kept() -> None:
+def test_text_finish_reason_and_the_server_s_own_model_name_are_kept():
     response = read({"content": "B"}, "length", model="gpt-5-mini-2025-08-07")
     assert (response.text, response.finish_reason, response.model) == ("B", "length", "gpt-5-mini-2025-08-07")
     assert response.latency_s == 0.25
 
 
 @pytest.mark.parametrize("message", [{"content": None}, {"content": ""}, {}, {"content": [], "tool_calls": []}])
-def test_an_empty_answer_is_an_answer(message: dict[str, Any]) -> None:
+def test_an_empty_answer_is_an_answer(message):
     assert read(message).text == ""
 
 
@@ -52,7 +52,7 @@ def test_an_empty_answer_is_an_answer(message: dict[str, Any]) -> None:
         ({"content": "<think>Hm.</think>B"}, "<think>Hm.</think>B", ""),
     ],
 )  # fmt: skip
-def test_every_dialect_of_content_and_reasoning_is_read(message: dict[str, Any], text: str, reasoning: str) -> None:
+def test_every_dialect_of_content_and_reasoning_is_read(message, text, reasoning):
     response = read(message)
     assert (response.text, response.reasoning) == (text, reasoning)
 
@@ -67,14 +67,14 @@ def test_every_dialect_of_content_and_reasoning_is_read(message: dict[str, Any],
         ({"content": "The bird is"}, "content_filter"),
     ],
 )
-def test_a_refusal_is_an_outcome_of_its_own(message: dict[str, Any], finish: str) -> None:
+def test_a_refusal_is_an_outcome_of_its_own(message, finish):
     with pytest.raises(RefusalError) as caught:
         read(message, finish)
     assert caught.value.status == "refused"
     assert not caught.value.retry
 
 
-def test_tokens_are_counted_as_the_server_counts_them() -> None:
+def test_tokens_are_counted_as_the_server_counts_them():
     usage = {
         "prompt_tokens": 1000,
         "completion_tokens": 200,
@@ -91,11 +91,11 @@ def test_tokens_are_counted_as_the_server_counts_them() -> None:
     "usage",
     [None, [], "many", {}, {"prompt_tokens": None}, {"prompt_tokens": -5}, {"prompt_tokens": "7 or so"}, {"prompt_tokens": True}],
 )  # fmt: skip
-def test_no_cost_is_made_up_where_the_server_counts_nothing(usage: Any) -> None:
+def test_no_cost_is_made_up_where_the_server_counts_nothing(usage):
     assert read({"content": "B"}, price=Price(1.0, 1.0), usage=usage).usage == Usage()
 
 
-def test_a_reply_cut_inside_an_emoji_is_read() -> None:
+def test_a_reply_cut_inside_an_emoji_is_read():
     data = rb'{"choices": [{"message": {"content": "A \ud83d"}, "finish_reason": "length"}]}'
     assert read_reply(data, 0.0).text == "A �"
     whole = rb'{"choices": [{"message": {"content": "A \ud83d\ude00 \uDE00"}}]}'
@@ -119,7 +119,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_no_json_can_break_the_reader(reply: Any) -> None:
+def test_no_json_can_break_the_reader(reply):
     for data in (json.dumps(reply).encode(), json.dumps({"choices": [{"message": reply}], "error": reply}).encode()):
         try:
             assert isinstance(read_reply(data, 0.0).text, str)
@@ -128,20 +128,20 @@ def test_no_json_can_break_the_reader(reply: Any) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_no_bytes_can_break_the_reader(data: bytes) -> None:
+def test_no_bytes_can_break_the_reader(data):
     with pytest.raises(ModelError):
         read_reply(data, 0.0)
     with pytest.raises(ModelError):
         read_reply(b'{"choices": [' + data, 0.0)
 
 
-def test_a_bad_reply_says_where_it_is_wrong_and_how_it_begins() -> None:
+def test_a_bad_reply_says_where_it_is_wrong_and_how_it_begins():
     with pytest.raises(BadReplyError, match=r"\$\.choices.*It begins: \{\"choices\": 3\}"):
         read_reply(b'{"choices": 3}', 0.0)
 
 
 @given(st.binary(max_size=60) | _JSON.map(lambda value: json.dumps(value, indent=2).encode()))
-def test_a_trace_is_one_line_of_valid_json_whatever_was_replied(reply: bytes) -> None:
+def test_a_trace_is_one_line_of_valid_json_whatever_was_replied(reply):
     try:
         msgspec.json.decode(reply)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -74,7 +74,7 @@ def test_probabilities_of_a_reply_are_read_likeliest_first():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), "-0.1", None, True, 2.0, [1]])
-def test_a_value_that_is_no_probability_is_missing(value: object):
+def test_a_value_that_is_no_probability_is_missing(value):
     response = read_reply(reply([token("B", value, A=value, B=-0.5)]), 0.0)
     assert response.logprobs == (TokenLogprob("B", None, (("B", -0.5),)),)
     assert read_reply(reply([token("B", value, A=value)]), 0.0).logprobs is None
@@ -88,7 +88,7 @@ def test_a_trace_of_a_reply_with_nan_is_valid_json():
 
 
 @pytest.mark.parametrize("content", ["x", {}, [], [3, None], [{"logprob": -1}], [{"token": "Q", "logprob": -1}], 0])
-def test_probabilities_in_another_form_or_of_another_text_are_missing(content: object):
+def test_probabilities_in_another_form_or_of_another_text_are_missing(content):
     assert read_reply(reply(content), 0.0).logprobs is None
 
 
@@ -102,5 +102,4 @@ def test_probabilities_begin_behind_the_thinking():
 def test_a_record_holds_the_first_tokens_of_a_long_answer():
     tokens = [token(f"{number} ", -0.1, **{str(n): -n for n in range(40)}) for number in range(100)]
     logprobs = read_reply(reply(tokens, "".join(token["token"] for token in tokens)), 0.0).logprobs
-    assert logprobs is not None
     assert (len(logprobs), len(logprobs[0].alternatives), logprobs[0].text) == (32, 20, "0 ")

@@ -47,7 +47,7 @@ def _measured(questions: int, blank: bool) -> dict[str, Metric]:
 
 
 @pytest.fixture(scope="module")
-def sighted() -> dict[str, Metric]:
+def sighted():
     return _measured(200, blank=False)
 
 
@@ -105,10 +105,9 @@ def test_the_model_card_reports_every_figure_with_its_interval():
     assert "{{" not in card
 
 
-def test_each_repeat_of_a_question_is_drawn_anew_where_answers_are_sampled(tmp_path: Path) -> None:
+def test_each_repeat_of_a_question_is_drawn_anew_where_answers_are_sampled(tmp_path):
     run = evaluate("chart", "embedded", out=tmp_path / "a", limit=12, repeats=3, generation=Generation(temperature=9.0))
     replies: dict[str, set[str]] = {}
     for record in run.folder.records():
-        assert record.response is not None
         replies.setdefault(record.sample_id, set()).add(record.response.text)
     assert len(replies) == 12 and sum(len(texts) > 1 for texts in replies.values()) > 6

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_vlm import build, picture
+from tiny_vlm import picture
 
 from snellen.errors import BadRequestError, InputError, MissingExtraError, ModelError, PreflightError, UsageError
 from snellen.models.base import ModelOptions
@@ -99,11 +99,6 @@ OWN_LIMIT = 8
 PACKAGES = {"vllm": VLLM, "sglang": SGLANG}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("model"))
-
-
 @contextmanager
 def installed(kind: str, folder: Path) -> Iterator[str]:
     """Put a stand-in for the package on the path, and take it away afterwards."""
@@ -120,7 +115,7 @@ def installed(kind: str, folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(params=["vllm", "sglang"])
-def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def kind(request, tmp_path):
     with installed(request.param, tmp_path / "packages") as name:
         yield name
 

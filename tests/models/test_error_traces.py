@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 import pytest
 
 import snellen
 from engine.stubs import ARITHMETIC
-from servers.loopback import LoopbackServer
+from servers.loopback import JsonHandler, LoopbackServer
 
 KEY = "sk-trace-4f9c2d7b8a1e6035"
 REPLIES = {
@@ -26,28 +24,17 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("kind", REPLIES)
-def test_the_exchange_of_a_failed_sample_is_recorded_as_json(tmp_path: Path, monkeypatch, kind: str) -> None:
+def test_the_exchange_of_a_failed_sample_is_recorded_as_json(tmp_path, monkeypatch, kind):
     status, reply = REPLIES[kind]
     sent: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(JsonHandler):
+        def do_GET(self):
+            self.send(200, {"data": []})
 
-        def do_GET(self) -> None:
-            self._send(200, b'{"data": []}')
-
-        def do_POST(self) -> None:
-            sent.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self._send(status, reply)
-
-        def _send(self, code: int, body: bytes) -> None:
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+        def do_POST(self):
+            sent.append(self.read())
+            self.send(status, reply)
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with LoopbackServer(Handler, seconds=60) as server:

@@ -42,7 +42,7 @@ image_inline_bytes = 2000
 
 
 @pytest.fixture(autouse=True)
-def small_limits(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def small_limits(monkeypatch, tmp_path_factory):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, KEY)
     path = tmp_path_factory.mktemp("services") / "services.toml"
@@ -79,7 +79,7 @@ def ask(model: ApiModel, *prompts: Prompt) -> list[Response | BaseException]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_large_image_is_uploaded_once_for_all_requests(protocol: str, tmp_path: Path) -> None:
+def test_a_large_image_is_uploaded_once_for_all_requests(protocol, tmp_path):
     large, other, small = picture("large"), picture("other", kind="JPEG"), picture("small", side=8)
     prompts = [Prompt((large, small, Text(f"q{number}"))) for number in range(6)]
     prompts.append(
@@ -102,7 +102,7 @@ def test_a_large_image_is_uploaded_once_for_all_requests(protocol: str, tmp_path
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_lost_file_is_uploaded_again_once(protocol: str, tmp_path: Path) -> None:
+def test_a_lost_file_is_uploaded_again_once(protocol, tmp_path):
     store = FileStore(protocol)
     prompt = Prompt((picture("large"), Text("q")))
     with ProviderServer(protocol, files=store) as server:
@@ -121,19 +121,19 @@ def test_a_lost_file_is_uploaded_again_once(protocol: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_file_that_expires_soon_is_uploaded_anew(protocol: str, tmp_path: Path) -> None:
+def test_a_file_that_expires_soon_is_uploaded_anew(protocol, tmp_path):
     store = FileStore(protocol, life_s=7200.0)
     with ProviderServer(protocol, files=store) as server:
         model = opened(protocol, server.url, tmp_path)
         row, endpoint = model.protocol.row, model.protocol.endpoint
         ahead = [0.0]
 
-        def open_transport() -> BatchTransport:
+        def open_transport():
             return BatchTransport(endpoint, lambda: model.protocol.headers(KEY), 20.0)
 
         files = ImageFiles(row, endpoint, open_transport, lambda: time.time() + ahead[0])
 
-        async def run() -> None:
+        async def run():
             body = await model.writer.write(Prompt((picture("large"), Text("q"))))
             for ahead[0], valid_s, uploads in ((0, 900.0, 1), (0, 86_400.0, 1), (3000, 900.0, 1), (6500, 900.0, 2)):
                 placed = await files.place(body, valid_s)
@@ -146,10 +146,10 @@ def test_a_file_that_expires_soon_is_uploaded_anew(protocol: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_refused_image_fails_its_questions_and_is_sent_once(protocol: str, tmp_path: Path) -> None:
+def test_a_refused_image_fails_its_questions_and_is_sent_once(protocol, tmp_path):
     bad = picture("bad")
 
-    def refuse(number: int, data: bytes) -> tuple[int, str] | None:
+    def refuse(number, data):
         return (400, "unsupported image") if data == bad.blob.read() else None
 
     store = FileStore(protocol, refuse=refuse)
@@ -164,7 +164,7 @@ def test_a_refused_image_fails_its_questions_and_is_sent_once(protocol: str, tmp
         assert len(server.bodies) == 1
 
 
-def test_an_upload_that_is_throttled_is_an_error_that_passes(tmp_path: Path) -> None:
+def test_an_upload_that_is_throttled_is_an_error_that_passes(tmp_path):
     store = FileStore("messages", refuse=lambda number, data: (429, "slow down") if number == 1 else None)
     with ProviderServer("messages", files=store) as server:
         model = opened("messages", server.url, tmp_path)
@@ -174,7 +174,7 @@ def test_an_upload_that_is_throttled_is_an_error_that_passes(tmp_path: Path) -> 
         assert isinstance(second, Response)
 
 
-def test_a_file_that_gemini_cannot_process_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_gemini_cannot_process_is_an_error(tmp_path):
     store = FileStore("gemini", looks=1, state="FAILED")
     with ProviderServer("gemini", files=store) as server:
         (reply,) = ask(opened("gemini", server.url, tmp_path), Prompt((picture("large"), Text("q"))))
@@ -199,7 +199,7 @@ HOSTILE_IDS = [
 
 @pytest.mark.parametrize("identity", HOSTILE_IDS, ids=repr)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_id_that_cannot_stand_in_a_request_is_refused(protocol: str, identity: Any) -> None:
+def test_an_id_that_cannot_stand_in_a_request_is_refused(protocol, identity):
     row = service({"responses": "openai-responses", "messages": "anthropic"}.get(protocol, protocol))
     files = ImageFiles(row, row.endpoint("http://127.0.0.1:1", "m"), lambda: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(BadReplyError, match="no usable"):
@@ -214,7 +214,7 @@ def test_an_id_that_cannot_stand_in_a_request_is_refused(protocol: str, identity
                 files._checked(address)
 
 
-def test_bytes_are_not_uploaded_to_another_host(tmp_path: Path) -> None:
+def test_bytes_are_not_uploaded_to_another_host(tmp_path):
     store = FileStore("gemini", upload_host="http://127.0.0.2:9")
     with ProviderServer("gemini", files=store) as server:
         (reply,) = ask(opened("gemini", server.url, tmp_path), Prompt((picture("large"), Text("q"))))
@@ -222,7 +222,7 @@ def test_bytes_are_not_uploaded_to_another_host(tmp_path: Path) -> None:
     assert "not sent to another host" in reply.message
 
 
-def test_a_damaged_register_costs_an_upload_and_no_answer(tmp_path: Path) -> None:
+def test_a_damaged_register_costs_an_upload_and_no_answer(tmp_path):
     store = FileStore("messages")
     prompt = Prompt((picture("large"), Text("q")))
     with ProviderServer("messages", files=store) as server:
@@ -239,7 +239,7 @@ def test_a_damaged_register_costs_an_upload_and_no_answer(tmp_path: Path) -> Non
     assert list(store.uploads.values()) == [2]
 
 
-def test_a_request_above_the_limit_is_sent_by_files_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_above_the_limit_is_sent_by_files_as_a_whole(tmp_path, monkeypatch):
     path = tmp_path / "services.toml"
     path.write_text("[gemini]\nrequest_bytes = 9000\n")
     monkeypatch.setenv(OVERRIDES_VARIABLE, str(path))
@@ -254,7 +254,7 @@ def test_a_request_above_the_limit_is_sent_by_files_as_a_whole(tmp_path: Path, m
     assert isinstance(long, InputError)
 
 
-def test_an_image_above_the_largest_upload_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_above_the_largest_upload_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "services.toml"
     path.write_text("[anthropic]\nimage_inline_bytes = 10\nimage_file_bytes = 100\n")
     monkeypatch.setenv(OVERRIDES_VARIABLE, str(path))
@@ -263,7 +263,7 @@ def test_an_image_above_the_largest_upload_is_refused(tmp_path: Path, monkeypatc
     assert "takes uploads of 100 at most" in reply.message
 
 
-def test_chat_completions_cannot_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chat_completions_cannot_name_files(tmp_path, monkeypatch):
     path = tmp_path / "services.toml"
     path.write_text('[openai]\nimage_upload = "form"\n')
     monkeypatch.setenv(OVERRIDES_VARIABLE, str(path))
@@ -272,7 +272,7 @@ def test_chat_completions_cannot_name_files(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_merged_run_uploads_no_image_that_one_of_its_parts_has_uploaded(protocol: str, tmp_path: Path) -> None:
+def test_a_merged_run_uploads_no_image_that_one_of_its_parts_has_uploaded(protocol, tmp_path):
     first, shared, second = (picture(name) for name in ("first", "shared", "second"))
     prompts = [Prompt((first, shared, Text("a"))), Prompt((shared, second, Text("b")))]
     store = FileStore(protocol, looks=1)
@@ -298,9 +298,7 @@ LINES = st.builds(
 
 
 @given(registers=st.lists(st.lists(LINES, max_size=8), min_size=1, max_size=4), data=st.data())
-def test_merged_registers_hold_living_uploads_alone_whatever_their_order(
-    registers: list[list[UploadedFile]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_merged_registers_hold_living_uploads_alone_whatever_their_order(registers, data, tmp_path_factory):
     root = tmp_path_factory.mktemp("parts")
     folders = [root / str(number) for number in range(len(registers))]
     lost: set[tuple[str, str, str]] = set()

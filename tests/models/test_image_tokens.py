@@ -1,7 +1,5 @@
 """Tokens of an image by each service's rule, held against worked examples of the guides and counts that were measured."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,12 +47,12 @@ MEASURED = {
 @pytest.mark.parametrize(
     ("rule", "width", "height", "tokens"), [(r, *row) for r, rows in MEASURED.items() for row in rows]
 )
-def test_a_rule_counts_as_its_service_does(rule: str, width: int, height: int, tokens: int) -> None:
+def test_a_rule_counts_as_its_service_does(rule, width, height, tokens):
     assert RULES[rule].count(width, height) == tokens
 
 
 @given(st.sampled_from(sorted(RULES)), st.integers(1, 20_000), st.integers(1, 20_000))
-def test_no_size_breaks_a_rule_or_its_limit(name: str, width: int, height: int) -> None:
+def test_no_size_breaks_a_rule_or_its_limit(name, width, height):
     rule = RULES[name]
     tokens = rule.count(width, height)
     assert tokens >= 1
@@ -63,5 +61,5 @@ def test_no_size_breaks_a_rule_or_its_limit(name: str, width: int, height: int) 
         assert tokens <= rule.most_patches * rule.factor + 1
 
 
-def test_without_a_rule_pixels_are_a_rough_measure() -> None:
+def test_without_a_rule_pixels_are_a_rough_measure():
     assert rough_tokens(750, 100) == 100 and rough_tokens(1, 1) == 1

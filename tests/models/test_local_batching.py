@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -59,7 +59,7 @@ class Doubler:
 
 
 @pytest.fixture
-def doubler() -> Iterator[Doubler]:
+def doubler():
     made = Doubler(most=8)
     yield made
     made.go.set()
@@ -134,10 +134,10 @@ def test_images_are_read_for_three_batches_at_most_while_one_is_answered(doubler
     read: list[int] = []
     lock = threading.Lock()
 
-    def ask(number: int) -> Future[int]:
+    def ask(number):
         content: Future[int] = Future()
 
-        def start() -> None:
+        def start():
             with lock:
                 read.append(number)
             content.set_result(number)
@@ -160,7 +160,7 @@ def test_images_are_read_for_three_batches_at_most_while_one_is_answered(doubler
 
 
 def test_a_reading_that_cannot_start_fails_its_prompt_and_not_the_others(doubler):
-    def refuse() -> None:
+    def refuse():
         raise RuntimeError("can't start new thread")
 
     job: Job[int] = Job(Future(), None, (0,), refuse)

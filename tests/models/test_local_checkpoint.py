@@ -7,15 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import tiny_vlm
 import torch
 
+from servers.hub import HubHandler
+from servers.loopback import LoopbackServer
 from snellen.errors import PreflightError
 from snellen.models.base import ModelOptions
 from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
@@ -25,13 +24,13 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     torch.set_num_threads(1)
     return tiny_vlm.build(tmp_path_factory.mktemp("models") / "whole")
 
 
 @pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
+def folder(whole, tmp_path):
     """A copy to damage."""
     return Path(shutil.copytree(whole, tmp_path / "copy"))
 
@@ -118,7 +117,7 @@ async def test_a_cuda_device_that_is_not_there_is_refused(folder):
 
 
 def test_the_identity_of_a_folder_is_its_content_and_not_its_place(whole, folder):
-    def identity(place: Path) -> object:
+    def identity(place):
         return open_model(str(place), ModelOptions()).identity()
 
     (folder / "README.md").write_text("a note")
@@ -140,24 +139,20 @@ def test_precision_is_float32_on_a_processor_and_the_checkpoints_own_on_an_accel
     assert pick_device("cpu") == "cpu"
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(HubHandler):
     """As much of the hub's protocol as its own client asks for: `owner/good`, `owner/gated`, `owner/text`."""
 
     folder: Path
-    protocol_version = "HTTP/1.1"
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         repo = "/".join(path.removeprefix("/api/models").strip("/").split("/")[:2])
         if repo == "owner/gated":
-            self.reply(403, b"{}", {"X-Error-Code": "GatedRepo"})
+            self.reply(403, b"{}", X_Error_Code="GatedRepo")
         elif repo not in ("owner/good", "owner/text"):
-            self.reply(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+            self.reply(404, b"{}", X_Error_Code="RepoNotFound")
         elif path.startswith("/api/models/") and "/revision/v9" in path:
-            self.reply(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+            self.reply(404, b"{}", X_Error_Code="RevisionNotFound")
         elif path.startswith("/api/models/"):
             names = [*sorted(file.name for file in self.folder.iterdir()), "pytorch_model.bin"]
             tree = [{"type": "file", "path": name, "size": self.size(name), "oid": name} for name in names]
@@ -167,31 +162,17 @@ class Hub(BaseHTTPRequestHandler):
             data = (self.folder / Path(path).name).read_bytes()
             if repo == "owner/text" and path.endswith("config.json"):
                 data = b'{"model_type": "bert"}'
-            self.reply(200, data, {"ETag": f'"{len(data)}-{Path(path).name}"', "X-Repo-Commit": COMMIT})
+            self.reply(200, data, ETag=f'"{len(data)}-{Path(path).name}"', X_Repo_Commit=COMMIT)
 
     def size(self, name: str) -> int:
         path = self.folder / name
         return path.stat().st_size if path.exists() else 1
 
-    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
-
 
 @pytest.fixture(scope="module")
-def hub(whole: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("TinyHub", (Hub,), {"folder": whole}))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+def hub(whole):
+    with LoopbackServer(type("TinyHub", (Hub,), {"folder": whole})) as server:
+        yield server.origin
 
 
 ASK = """

@@ -35,12 +35,12 @@ Build = Callable[[Family], Path]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def built(tmp_path_factory):
     """Write the checkpoint of a family, once."""
     torch.set_num_threads(1)
     root = tmp_path_factory.mktemp("families")
 
-    def build(family: Family) -> Path:
+    def build(family):
         folder = root / family.name
         return folder if folder.exists() else tiny_families.build(family, folder)
 
@@ -127,7 +127,6 @@ def test_a_control_token_in_a_question_is_text_or_refused_and_the_other_prompts_
     first, second = reply(folder, [plain, hostile])
     assert tokens_of([first]) == own_reply(folder, [plain])
     if isinstance(second, Response):
-        assert isinstance(first, Response)
         assert second.usage.input_tokens == first.usage.input_tokens + len(token)
     else:
         assert isinstance(second, BadRequestError) and repr(token) in second.message, second

@@ -1,7 +1,5 @@
 """The run folder of a local checkpoint has the same name however its relative path is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sizes of images after a checkpoint's own processor, recorded by a run of acuity."""
 
-from __future__ import annotations
-
 import pytest
 from tiny_vlm import build
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import pytest_asyncio
-import tiny_vlm
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,17 +23,11 @@ from snellen.types import Generation, Prompt, Text
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
-
-
 @pytest_asyncio.fixture
-async def opened(folder: Path) -> AsyncIterator[Open]:
+async def opened(folder):
     models: list[Any] = []
 
-    async def open_and_load(spec: str = "", **options: Any) -> Any:
+    async def open_and_load(spec="", **options):
         model = open_model(spec or f"local:{folder}", ModelOptions(**options))
         models.append(model)
         await model.preflight()
@@ -47,11 +39,11 @@ async def opened(folder: Path) -> AsyncIterator[Open]:
 
 
 @pytest.fixture
-def captured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def captured(monkeypatch):
     """Numbers of the graphs that torch.compile captures; they run as they are, because C++ takes half a minute."""
     graphs: list[int] = []
 
-    def backend(graph: Any, inputs: Any, **_: Any) -> Any:
+    def backend(graph, inputs, **_):
         graphs.append(len(graphs))
         return graph.forward
 
@@ -157,7 +149,7 @@ async def test_memory_that_runs_out_frees_the_static_cache_and_halves_the_batch(
     real = model._loaded.model.generate
     lengths = []
 
-    def generate(**inputs: Any) -> Any:
+    def generate(**inputs):
         lengths.append(inputs["input_ids"].shape[0])
         if lengths[-1] > 4:
             raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -174,7 +166,7 @@ async def test_memory_that_runs_out_frees_the_static_cache_and_halves_the_batch(
 async def test_a_compilation_that_fails_is_named_with_its_way_out_and_tried_once(opened, captured, monkeypatch):
     tries = []
 
-    def broken(graph: Any, inputs: Any, **_: Any) -> Any:
+    def broken(graph, inputs, **_):
         tries.append(1)
         raise RuntimeError("no such instruction")
 
@@ -298,7 +290,7 @@ def test_a_model_in_memory_is_not_compiled(folder):
 
 
 def test_the_fingerprint_names_cache_and_compilation_only_where_they_are_not_the_usual_ones():
-    def identity(**options: Any) -> dict[str, Any]:
+    def identity(**options):
         return dict(embedded.open_model("", ModelOptions(**options)).identity())
 
     usual = identity()

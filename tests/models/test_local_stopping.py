@@ -1,7 +1,5 @@
 """Where an answer ends: stop strings and whole JSON objects."""
 
-from __future__ import annotations
-
 import json
 import time
 
@@ -98,7 +96,7 @@ def test_a_brace_without_json_is_passed_over_up_to_where_it_is_none(text, answer
 def test_braces_are_read_in_proportion_to_the_length_of_the_text(piece, middle, closing):
     """The quickest of some long readings against the slowest short one; the square would take a hundred times as long."""
 
-    def cpu_s(characters: int) -> float:
+    def cpu_s(characters):
         times = characters // (len(piece) + len(closing))
         text = piece * times + middle + closing * times
         began = time.process_time()

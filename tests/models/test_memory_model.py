@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import copy
 import random
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import tiny_vlm
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -21,19 +18,13 @@ from snellen.types import Generation
 SHORT = Generation(max_tokens=4)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
-
-
 @pytest.fixture
-def model(folder: Path) -> Any:
+def model(folder):
     return AutoModelForImageTextToText.from_pretrained(folder)
 
 
 @pytest.fixture
-def processor(folder: Path) -> Any:
+def processor(folder):
     return AutoProcessor.from_pretrained(folder)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,7 +16,7 @@ from snellen.types import Usage
 OPENAI = "https://api.openai.com/v1"
 
 
-def test_every_row_names_its_day_its_source_and_a_rule_that_exists() -> None:
+def test_every_row_names_its_day_its_source_and_a_rule_that_exists():
     table = _table()
     names = [(row.provider, row.model) for row in table.models]
     assert len(names) == len(set(names)) and {provider for provider, _ in names} == set(PROVIDERS)
@@ -30,7 +29,7 @@ def test_every_row_names_its_day_its_source_and_a_rule_that_exists() -> None:
         assert row.long is None or (row.long.input >= row.input and row.long.output >= row.output)
 
 
-def test_a_confirmed_price_was_read_from_the_provider_itself() -> None:
+def test_a_confirmed_price_was_read_from_the_provider_itself():
     hosts = {"openai": "openai.com", "anthropic": "claude.com", "gemini": "google.dev"}
     confirmed = [row for row in _table().models if row.confirmed]
     assert confirmed
@@ -38,7 +37,7 @@ def test_a_confirmed_price_was_read_from_the_provider_itself() -> None:
         assert (urlsplit(row.source).hostname or "").endswith(hosts[row.provider]), row.model
 
 
-def test_a_dated_name_has_the_price_of_its_model_and_an_unknown_one_has_none() -> None:
+def test_a_dated_name_has_the_price_of_its_model_and_an_unknown_one_has_none():
     found = find_price("openai", "gpt-5-mini-2025-08-07")
     assert found is not None and found.origin.model == "gpt-5-mini"
     assert (found.price.input, found.price.cached_input, found.price.output) == (0.25, 0.025, 2.0)
@@ -49,7 +48,7 @@ def test_a_dated_name_has_the_price_of_its_model_and_an_unknown_one_has_none() -
     assert "gpt-5-mini" in known_models("openai")
 
 
-def test_cached_and_written_input_cost_their_own_price_and_a_batch_its_share() -> None:
+def test_cached_and_written_input_cost_their_own_price_and_a_batch_its_share():
     price = Price(10.0, 50.0, cached_input=1.0, cache_write=12.5, batch=0.5)
     assert price.cost(1_000_000, 0, 400_000, 100_000) == pytest.approx(5.0 + 0.4 + 1.25)
     assert price.cost(1_000_000, 100_000, batch=True) == pytest.approx((10.0 + 5.0) / 2)
@@ -60,7 +59,7 @@ def test_cached_and_written_input_cost_their_own_price_and_a_batch_its_share() -
     assert price.usage_cost(Usage(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(1.0)
 
 
-def test_a_long_prompt_costs_the_price_of_long_prompts_in_whole(tmp_path: Path) -> None:
+def test_a_long_prompt_costs_the_price_of_long_prompts_in_whole(tmp_path):
     (tmp_path / "p.toml").write_text(
         "[m]\ninput = 2.0\noutput = 12.0\nlong = { above = 200000, input = 4.0, output = 18.0 }\n"
     )
@@ -69,12 +68,11 @@ def test_a_long_prompt_costs_the_price_of_long_prompts_in_whole(tmp_path: Path) 
     assert price.cost(200_001, 1_000) == pytest.approx((200_001 * 4 + 18_000) / 1e6)
 
 
-def test_a_row_of_a_price_file_comes_first_and_the_rules_of_the_service_stay(tmp_path: Path) -> None:
+def test_a_row_of_a_price_file_comes_first_and_the_rules_of_the_service_stay(tmp_path):
     path = tmp_path / "p.toml"
     path.write_text('["gpt-5-mini"]\ninput = 7.0\noutput = 8.0\n')
     found = find_price("openai", "gpt-5-mini", path)
     built_in = find_price("openai", "gpt-5-mini")
-    assert found is not None and built_in is not None
     assert (found.price.input, found.price.images, found.price.batch) == (7.0, built_in.price.images, 0.5)
     assert found.origin.day is None and str(path) in found.origin.text
     assert find_price("openai", "gpt-5-nano", path) == find_price("openai", "gpt-5-nano")
@@ -97,7 +95,7 @@ def test_a_row_of_a_price_file_comes_first_and_the_rules_of_the_service_stay(tmp
         "long = {above = -1, input=1, output=1}",
     ],
 )
-def test_a_price_file_with_an_impossible_value_is_refused(tmp_path: Path, row: str) -> None:
+def test_a_price_file_with_an_impossible_value_is_refused(tmp_path, row):
     path = tmp_path / "p.toml"
     path.write_text("[m]\n" + _rows(row))
     with pytest.raises(UsageError, match=r"p\.toml"):
@@ -125,20 +123,18 @@ def _rows(row: str) -> str:
         ("embedded", None, None),
     ],
 )
-def test_the_prices_of_a_provider_hold_at_its_own_address_alone(
-    kind: str, address: str | None, provider: str | None
-) -> None:
+def test_the_prices_of_a_provider_hold_at_its_own_address_alone(kind, address, provider):
     assert provider_of(kind, address) == provider
 
 
-def test_a_model_behind_its_provider_has_a_price_without_a_file_and_elsewhere_none() -> None:
+def test_a_model_behind_its_provider_has_a_price_without_a_file_and_elsewhere_none():
     known = ApiModel("api:gpt-5-mini", ModelOptions(base_url=OPENAI)).price
     assert known is not None and known.output == 2.0
     assert ApiModel("api:gpt-5-mini", ModelOptions(base_url="http://127.0.0.1:9/v1")).price is None
     assert ApiModel("api:gpt-99", ModelOptions(base_url=OPENAI)).price is None
 
 
-def test_the_words_about_a_price_say_its_day_and_its_doubts() -> None:
+def test_the_words_about_a_price_say_its_day_and_its_doubts():
     promotion = find_price("gemini", "gemini-3.7-flash")
     confirmed = find_price("anthropic", "claude-opus-5")
     assert promotion is not None and confirmed is not None
@@ -146,15 +142,14 @@ def test_the_words_about_a_price_say_its_day_and_its_doubts() -> None:
     assert "2026-11-23" in confirmed.origin.text and "not confirmed" not in confirmed.origin.text
 
 
-def test_the_detail_of_an_image_chooses_its_rule() -> None:
+def test_the_detail_of_an_image_chooses_its_rule():
     found = find_price("openai", "gpt-6-astra")
-    assert found is not None
     usual, high = found.price.image_rule(), found.price.image_rule("high")
     assert usual is not None and high is not None and high.count(4032, 3024) < usual.count(4032, 3024)
     assert found.price.image_rule("original") == usual
 
 
-def test_a_price_file_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
+def test_a_price_file_without_an_end_is_not_read_to_it(tmp_path):
     """As with --prices /dev/zero."""
     path = tmp_path / "prices.toml"
     with path.open("wb") as file:

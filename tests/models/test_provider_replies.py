@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ REQUEST_IDS = {"chat": "x-request-id", "responses": "x-request-id", "messages": 
 
 
 @pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def keys(monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, KEY)
     monkeypatch.delenv("SNELLEN_SERVICES", raising=False)
@@ -87,7 +86,7 @@ def ended(protocol: str, reason: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_whole_answer_ends_with_stop_at_all_providers(protocol: str) -> None:
+def test_a_whole_answer_ends_with_stop_at_all_providers(protocol):
     response = read(protocol, answer(protocol))
     assert (response.text, response.finish_reason, response.model) == ("ANSWER: A", "stop", "m-1")
     assert (response.usage.input_tokens, response.usage.output_tokens) == (100, 7)
@@ -103,7 +102,7 @@ def test_a_whole_answer_ends_with_stop_at_all_providers(protocol: str) -> None:
         ("gemini", "MAX_TOKENS"),
     ],
 )
-def test_a_cut_off_answer_and_a_full_context_end_with_length(protocol: str, reason: str) -> None:
+def test_a_cut_off_answer_and_a_full_context_end_with_length(protocol, reason):
     response = read(protocol, ended(protocol, reason))
     assert (response.text, response.finish_reason) == ("ANSWER: A", "length")
 
@@ -118,17 +117,16 @@ def test_a_cut_off_answer_and_a_full_context_end_with_length(protocol: str, reas
         ("gemini", "IMAGE_SAFETY"),
     ],
 )
-def test_a_refusal_keeps_tokens_and_request_id_but_no_text(protocol: str, reason: str) -> None:
+def test_a_refusal_keeps_tokens_and_request_id_but_no_text(protocol, reason):
     with pytest.raises(RefusalError) as caught:
         read(protocol, ended(protocol, reason))
     response = caught.value.response
-    assert response is not None
     assert (response.text, response.finish_reason, response.usage.output_tokens) == ("", "refused", 7)
     assert response.request_id
     assert "ANSWER: A" in caught.value.message
 
 
-def test_a_refusal_in_the_model_s_own_words_is_one_too() -> None:
+def test_a_refusal_in_the_model_s_own_words_is_one_too():
     body = answer("chat", "")
     body["choices"][0]["message"]["refusal"] = "I cannot help."
     other = answer("responses", "")
@@ -138,14 +136,14 @@ def test_a_refusal_in_the_model_s_own_words_is_one_too() -> None:
             read(protocol, reply)
 
 
-def test_a_prompt_that_gemini_blocks_is_a_refusal_with_its_tokens() -> None:
+def test_a_prompt_that_gemini_blocks_is_a_refusal_with_its_tokens():
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}, "responseId": "r"}
     with pytest.raises(RefusalError, match=r"blocked the prompt \(SAFETY\)") as caught:
         read("gemini", blocked)
     assert caught.value.response is not None and caught.value.response.usage.input_tokens == 9
 
 
-def test_thinking_is_kept_apart_from_the_answer() -> None:
+def test_thinking_is_kept_apart_from_the_answer():
     chat = answer("chat")
     chat["choices"][0]["message"]["reasoning_content"] = "Hm."
     responses = answer("responses")
@@ -179,7 +177,7 @@ def test_thinking_is_kept_apart_from_the_answer() -> None:
                     "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 60}, {"modality": "IMAGE", "tokenCount": 40}]}),
     ],
 )  # fmt: skip
-def test_input_contains_cached_tokens_and_output_contains_thinking(protocol: str, usage: dict[str, Any]) -> None:
+def test_input_contains_cached_tokens_and_output_contains_thinking(protocol, usage):
     counted = read(protocol, answer(protocol, **usage)).usage
     written = 0 if protocol == "gemini" else 20
     images = 0 if protocol == "messages" else 40
@@ -187,7 +185,7 @@ def test_input_contains_cached_tokens_and_output_contains_thinking(protocol: str
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_provider_s_request_id_is_kept(protocol: str) -> None:
+def test_the_provider_s_request_id_is_kept(protocol):
     header = REQUEST_IDS.get(protocol)
     response = ask(protocol, Reply(answer(protocol), headers={header: "req_42"} if header else {}))
     assert response.request_id == ("req_42" if header else "resp-1")
@@ -210,7 +208,7 @@ ERRORS: list[tuple[int, type[ModelError]]] = [
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(("status", "kind"), ERRORS)
-def test_an_error_has_its_kind_and_the_provider_s_own_words(protocol: str, status: int, kind: type[ModelError]) -> None:
+def test_an_error_has_its_kind_and_the_provider_s_own_words(protocol, status, kind):
     with pytest.raises(kind, match=f"HTTP {status}: the words of the provider"):
         ask(protocol, Reply(failure(protocol, status, "the words of the provider"), status))
 
@@ -230,15 +228,13 @@ def test_an_error_has_its_kind_and_the_provider_s_own_words(protocol: str, statu
                                                "retryDelay": "17s"}]}}, 17.0),
     ],
 )  # fmt: skip
-def test_the_wait_is_read_from_each_provider_s_headers_or_body(
-    protocol: str, headers: Mapping[str, str], body: Any, wait_s: float
-) -> None:
+def test_the_wait_is_read_from_each_provider_s_headers_or_body(protocol, headers, body, wait_s):
     with pytest.raises(RateLimitError) as caught:
         ask(protocol, Reply(body or failure(protocol, 429, "slow down"), 429, headers))
     assert caught.value.retry_after_s == wait_s
 
 
-def test_a_wrong_key_of_gemini_is_an_error_of_the_key() -> None:
+def test_a_wrong_key_of_gemini_is_an_error_of_the_key():
     body = failure("gemini", 400, "API key not valid. Please pass a valid API key.")
     body["error"]["details"] = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
     with pytest.raises(KeyRefusedError, match="API key not valid") as caught:
@@ -247,7 +243,7 @@ def test_a_wrong_key_of_gemini_is_an_error_of_the_key() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_redirect_is_an_error_and_the_key_goes_nowhere_else(protocol: str) -> None:
+def test_a_redirect_is_an_error_and_the_key_goes_nowhere_else(protocol):
     with ProviderServer(protocol) as elsewhere:
         with pytest.raises(BadRequestError, match="redirects"):
             ask(protocol, Reply({}, 307, {"Location": f"{elsewhere.url}/elsewhere"}))
@@ -265,7 +261,7 @@ _JSON = st.recursive(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(reply=_JSON)
-def test_no_json_can_break_the_reader_of_a_provider(protocol: str, reply: Any) -> None:
+def test_no_json_can_break_the_reader_of_a_provider(protocol, reply):
     for body in (reply, {"content": reply, "output": reply, "candidates": reply}, {"candidates": [{"content": reply}]}):
         try:
             assert isinstance(read(protocol, body).text, str)
@@ -274,7 +270,7 @@ def test_no_json_can_break_the_reader_of_a_provider(protocol: str, reply: Any) -
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_reply_of_another_protocol_is_a_bad_reply(protocol: str) -> None:
+def test_a_reply_of_another_protocol_is_a_bad_reply(protocol):
     for other in PROTOCOLS:
         if other != protocol:
             with pytest.raises(BadReplyError):
@@ -287,11 +283,11 @@ def run(protocol: str, server: ProviderServer, out: Path, **options: Any) -> Any
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_refusals_and_cut_off_replies_are_answers_within_n(protocol: str, tmp_path: Path) -> None:
+def test_refusals_and_cut_off_replies_are_answers_within_n(protocol, tmp_path):
     refused = {"chat": "content_filter", "responses": "content_filter", "messages": "refusal", "gemini": "SAFETY"}
     cut = {"chat": "length", "responses": "max_output_tokens", "messages": "max_tokens", "gemini": "MAX_TOKENS"}
 
-    def script(number: int, body: Mapping[str, Any]) -> Reply:
+    def script(number, body):
         return Reply(ended(protocol, (refused if number % 2 else cut)[protocol]))
 
     with ProviderServer(protocol, script) as server:
@@ -310,7 +306,7 @@ def test_refusals_and_cut_off_replies_are_answers_within_n(protocol: str, tmp_pa
 
 
 @pytest.mark.parametrize("protocol", ["chat", "messages", "gemini"])
-def test_a_key_that_is_refused_during_the_run_ends_it_in_the_provider_s_words(protocol: str, tmp_path: Path) -> None:
+def test_a_key_that_is_refused_during_the_run_ends_it_in_the_provider_s_words(protocol, tmp_path):
     script = [Reply(answer(protocol)), Reply(failure(protocol, 401, "this key was revoked"), 401)]
     with ProviderServer(protocol, script) as server:
         with pytest.raises(TooManyFailuresError, match="this key was revoked"):
@@ -319,17 +315,15 @@ def test_a_key_that_is_refused_during_the_run_ends_it_in_the_provider_s_words(pr
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_request_that_is_refused_with_400_is_sent_at_most_twice(protocol: str, tmp_path: Path) -> None:
+def test_a_request_that_is_refused_with_400_is_sent_at_most_twice(protocol, tmp_path):
     with ProviderServer(protocol, [Reply(failure(protocol, 400, "no such field"), 400)]) as server:
         run(protocol, server, tmp_path / "run", limit=3)
         assert 3 <= len(server.bodies) <= 6
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_overloaded_provider_is_asked_again_until_each_sample_is_answered_once(
-    protocol: str, tmp_path: Path
-) -> None:
-    def script(number: int, body: Mapping[str, Any]) -> Reply:
+def test_an_overloaded_provider_is_asked_again_until_each_sample_is_answered_once(protocol, tmp_path):
+    def script(number, body):
         status = {1: 429, 3: 503, 5: 529}.get(number)
         if status is None:
             return Reply(answer(protocol))
@@ -341,7 +335,7 @@ def test_an_overloaded_provider_is_asked_again_until_each_sample_is_answered_onc
     assert evaluation.meta.totals.ok == 12
 
 
-def test_a_model_that_anthropic_does_not_have_is_refused_and_a_gateway_without_a_list_is_accepted() -> None:
+def test_a_model_that_anthropic_does_not_have_is_refused_and_a_gateway_without_a_list_is_accepted():
     body = json.dumps(failure("messages", 404, "model: m-1")).encode()
     for listing, words in ((Reply(raw=body, status=404), "Anthropic has no model 'm-1'"), (Reply({}, 404), "")):
         with ProviderServer("messages", listing=listing) as server:
@@ -388,14 +382,14 @@ ODD_ANSWERS: dict[str, list[tuple[dict[str, Any], str, str]]] = {
     ("protocol", "changes", "text", "finish"),
     [(protocol, *case) for protocol, cases in ODD_ANSWERS.items() for case in cases],
 )
-def test_odd_answers_are_answers(protocol: str, changes: dict[str, Any], text: str, finish: str) -> None:
+def test_odd_answers_are_answers(protocol, changes, text, finish):
     response = read(protocol, {**answer(protocol), **changes})
     assert response.text == text
     assert response.finish_reason.rstrip("….") == finish.rstrip("….") or finish.startswith(response.finish_reason[:40])
 
 
 @pytest.mark.parametrize("number", ["7", 7.0, 7])
-def test_counts_written_as_text_or_decimals_are_counts(number: Any) -> None:
+def test_counts_written_as_text_or_decimals_are_counts(number):
     usage = {"input_tokens": number, "output_tokens": number}
     response = read("messages", {**answer("messages"), "usage": usage})
     assert (response.usage.input_tokens, response.usage.output_tokens) == (7, 7)

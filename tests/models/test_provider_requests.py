@@ -33,7 +33,7 @@ BENCHMARK = Generation(max_tokens=24, temperature=0.0, top_p=0.9, extra={"top_k"
 
 
 @pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def keys(monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "AZURE_OPENAI_API_KEY"):
         monkeypatch.setenv(name, KEY)
     for name in (
@@ -47,7 +47,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Image:
+def picture(tmp_path):
     """A PNG under the name of a JPEG."""
     out = BytesIO()
     Pillow.new("RGB", (40, 30), (200, 30, 90)).save(out, "PNG")
@@ -103,14 +103,14 @@ def sent_pictures(protocol: str, body: dict[str, Any]) -> list[tuple[str, bytes]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_bytes_of_a_picture_go_out_untouched_with_their_own_media_type(protocol: str, picture: Image) -> None:
+def test_the_bytes_of_a_picture_go_out_untouched_with_their_own_media_type(protocol, picture):
     body, _ = ask(protocol, Prompt((picture, Text("Which colour?"), picture)))
     data = picture.blob.read()
     assert sent_pictures(protocol, body) == [("image/png", data)] * 2
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_conversation_with_a_system_text_is_written_in_each_protocol(protocol: str, picture: Image) -> None:
+def test_a_conversation_with_a_system_text_is_written_in_each_protocol(protocol, picture):
     history = (Turn("user", (picture, Text("first"))), Turn("assistant", (Text("one"),)))
     prompt = Prompt((Text('sec"ond\n\u00e9'),), system="Be brief.", history=history)
     body, response = ask(protocol, prompt)
@@ -122,7 +122,7 @@ def test_a_conversation_with_a_system_text_is_written_in_each_protocol(protocol:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_sampling_is_sent_that_the_user_did_not_ask_for(protocol: str) -> None:
+def test_no_sampling_is_sent_that_the_user_did_not_ask_for(protocol):
     body, _ = ask(protocol, Prompt((Text("q"),), generation=BENCHMARK))
     text = json.dumps(body)
     assert not any(word in text for word in ("temperature", "top_p", "topP", "top_k", "topK"))
@@ -134,7 +134,7 @@ def test_no_sampling_is_sent_that_the_user_did_not_ask_for(protocol: str) -> Non
 
 
 @pytest.mark.parametrize(("protocol", "effort"), [(name, effort) for name in PROTOCOLS for effort in EFFORTS[name]])
-def test_each_effort_of_a_provider_is_written_as_the_provider_has_it(protocol: str, effort: str) -> None:
+def test_each_effort_of_a_provider_is_written_as_the_provider_has_it(protocol, effort):
     body, _ = ask(protocol, Prompt((Text("q"),), generation=BENCHMARK), effort=effort)
     if protocol == "chat":
         assert body["reasoning_effort"] == effort
@@ -167,14 +167,12 @@ def test_each_effort_of_a_provider_is_written_as_the_provider_has_it(protocol: s
         ("messages", {"media": MediaSettings(video="native")}, "takes no videos"),
     ],
 )
-def test_what_a_provider_does_not_have_is_refused_before_any_request(
-    protocol: str, option: dict[str, Any], words: str
-) -> None:
+def test_what_a_provider_does_not_have_is_refused_before_any_request(protocol, option, words):
     with pytest.raises(UsageError, match=words.replace("(", r"\(")):
         opened(protocol, None, **option)
 
 
-def test_options_of_services_are_refused_for_other_models() -> None:
+def test_options_of_services_are_refused_for_other_models():
     for option in ({"effort": "low"}, {"detail": "high"}, {"responses": True}, {"stream": True}):
         with pytest.raises(UsageError, match="is for models behind an API"):
             open_model("embedded:", ModelOptions(**option))
@@ -183,7 +181,7 @@ def test_options_of_services_are_refused_for_other_models() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_detail_original_keeps_the_service_from_scaling_pictures(protocol: str, picture: Image) -> None:
+def test_detail_original_keeps_the_service_from_scaling_pictures(protocol, picture):
     body, _ = ask(protocol, Prompt((picture, Text("q"))), detail="original")
     text = json.dumps(body)
     expected = {
@@ -195,17 +193,17 @@ def test_detail_original_keeps_the_service_from_scaling_pictures(protocol: str, 
     assert expected[protocol] in text
 
 
-def test_low_and_high_detail_of_gemini_are_settings_of_the_whole_request(picture: Image) -> None:
+def test_low_and_high_detail_of_gemini_are_settings_of_the_whole_request(picture):
     for detail in ("low", "high"):
         body, _ = ask("gemini", Prompt((picture, Text("q"))), detail=detail)
         assert body["generationConfig"] == {"mediaResolution": f"MEDIA_RESOLUTION_{detail.upper()}"}
 
 
-def test_the_responses_api_is_told_to_store_nothing() -> None:
+def test_the_responses_api_is_told_to_store_nothing():
     assert ask("responses", Prompt((Text("q"),)))[0]["store"] is False
 
 
-def test_a_video_goes_to_gemini_as_its_file_and_to_others_as_frames(tmp_path: Path) -> None:
+def test_a_video_goes_to_gemini_as_its_file_and_to_others_as_frames(tmp_path):
     path = tmp_path / "clip.mp4"
     boxes = ((b"ftyp", b"mp42\0\0\0\0mp42isom"), (b"moov", b""), (b"mdat", bytes(range(200))))
     path.write_bytes(b"".join((8 + len(data)).to_bytes(4, "big") + name + data for name, data in boxes))
@@ -227,9 +225,7 @@ def _frame(folder: Path, number: int) -> Path:
     return path
 
 
-def test_a_request_above_the_inline_limit_is_refused_with_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_above_the_inline_limit_is_refused_with_the_limit(tmp_path, monkeypatch):
     rows = tmp_path / "services.toml"
     rows.write_text("[gemini]\nrequest_bytes = 2000\n")
     monkeypatch.setenv("SNELLEN_SERVICES", str(rows))
@@ -240,7 +236,7 @@ def test_a_request_above_the_inline_limit_is_refused_with_the_limit(
         asyncio.run(protocol.write(Prompt((Image(FileBlob(tmp_path / "noise.png")), Text("q")))))
 
 
-def test_versions_and_headers_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_and_headers_are_data(tmp_path, monkeypatch):
     assert open_protocol("gemini", "m", ModelOptions()).url() == (
         "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent"
     )
@@ -286,11 +282,11 @@ def test_versions_and_headers_are_data(tmp_path: Path, monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_the_address_of_a_question_at_each_service(kind: str, base_url: str | None, expected: str) -> None:
+def test_the_address_of_a_question_at_each_service(kind, base_url, expected):
     assert open_protocol(kind, "m", ModelOptions(base_url=base_url)).url() == expected
 
 
-def test_azure_has_its_key_in_its_own_header_and_needs_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_has_its_key_in_its_own_header_and_needs_an_address(monkeypatch):
     protocol = open_protocol("azure", "m", ModelOptions(base_url="https://r.openai.azure.com"))
     assert protocol.headers(KEY) == {"api-key": KEY}
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
@@ -299,7 +295,7 @@ def test_azure_has_its_key_in_its_own_header_and_needs_an_address(monkeypatch: p
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini", "openrouter"])
-def test_a_provider_without_its_key_is_refused_before_any_request(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_without_its_key_is_refused_before_any_request(kind, monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     model = open_model(f"{kind}:m", ModelOptions())
@@ -307,7 +303,7 @@ def test_a_provider_without_its_key_is_refused_before_any_request(kind: str, mon
         asyncio.run(model.preflight())
 
 
-def test_the_pieces_of_a_picture_are_views_of_one_encoding(picture: Image) -> None:
+def test_the_pieces_of_a_picture_are_views_of_one_encoding(picture):
     for kind in ("anthropic", "gemini"):
         protocol = open_protocol(kind, "m", ModelOptions())
         bodies = [asyncio.run(protocol.write(Prompt((picture, Text(str(number)))))) for number in range(2)]

@@ -59,7 +59,7 @@ def stream(protocol: str, *, end: bool = True, error: bool = False) -> bytes:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_streamed_reply_is_read_like_a_whole_one_with_the_time_to_its_first_token(protocol: str) -> None:
+def test_a_streamed_reply_is_read_like_a_whole_one_with_the_time_to_its_first_token(protocol):
     response = ask(protocol, Reply(raw=stream(protocol)), stream=True)
     assert (response.text, response.finish_reason) == ("ANSWER: A", "stop")
     assert (response.usage.input_tokens, response.usage.output_tokens) == (100, 7)
@@ -68,18 +68,18 @@ def test_a_streamed_reply_is_read_like_a_whole_one_with_the_time_to_its_first_to
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_server_that_does_not_stream_is_read_all_the_same(protocol: str) -> None:
+def test_a_server_that_does_not_stream_is_read_all_the_same(protocol):
     assert ask(protocol, Reply(answer(protocol)), stream=True).text == "ANSWER: A"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_error_in_a_stream_has_its_kind(protocol: str) -> None:
+def test_an_error_in_a_stream_has_its_kind(protocol):
     with pytest.raises((RateLimitError, ServerError), match="too busy now"):
         ask(protocol, Reply(raw=stream(protocol, error=True)), stream=True)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_stream_that_ends_early_is_no_answer(protocol: str) -> None:
+def test_a_stream_that_ends_early_is_no_answer(protocol):
     with pytest.raises(NetworkError, match="before the reply was whole"):
         ask(protocol, Reply(raw=stream(protocol, end=False)), stream=True)
     with pytest.raises(NetworkError):
@@ -88,7 +88,7 @@ def test_a_stream_that_ends_early_is_no_answer(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(data=st.binary(max_size=80))
-def test_no_bytes_can_break_the_reader_of_streams(protocol: str, data: bytes) -> None:
+def test_no_bytes_can_break_the_reader_of_streams(protocol, data):
     for whole in (data, b"data: " + data + b"\n\n", b'data: {"type":' + data + b"}\n\n"):
         try:
             assert isinstance(assemble(protocol, whole), bytes)
@@ -97,14 +97,14 @@ def test_no_bytes_can_break_the_reader_of_streams(protocol: str, data: bytes) ->
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
-def test_events_are_the_same_however_lines_end(sizes: list[int]) -> None:
+def test_events_are_the_same_however_lines_end(sizes):
     objects = [{"n": "x" * size} for size in sizes]
     for end in (b"\n\n", b"\r\n\r\n", b"\r\r"):
         assert list(events(b"".join(b"data:" + json.dumps(each).encode() + end for each in objects))) == objects
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_stream_cut_at_any_byte_is_whole_or_a_lost_connection(protocol: str) -> None:
+def test_a_stream_cut_at_any_byte_is_whole_or_a_lost_connection(protocol):
     data = stream(protocol).replace(b"ANSWER", "ÄNSWER".encode())
     whole = assemble(protocol, data)
     for end in range(1, len(data)):
@@ -116,7 +116,7 @@ def test_a_stream_cut_at_any_byte_is_whole_or_a_lost_connection(protocol: str) -
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_first_text_comes_at_the_same_event_however_chunks_fall(protocol: str) -> None:
+def test_the_first_text_comes_at_the_same_event_however_chunks_fall(protocol):
     data = stream(protocol).replace(b"ANSWER", "ÄNSWER".encode())
     expected = next(end for end in range(1, len(data) + 1) if FirstText(protocol).add(data[:end]))
     for size in (1, 2, 7, 64):
@@ -126,7 +126,7 @@ def test_the_first_text_comes_at_the_same_event_however_chunks_fall(protocol: st
         assert expected <= seen < expected + size + 2
 
 
-def test_a_stream_of_many_small_events_is_read_in_time_that_grows_with_its_length() -> None:
+def test_a_stream_of_many_small_events_is_read_in_time_that_grows_with_its_length():
     """Fails by its time limit where each piece is joined to all before it, or every chunk reads the stream again."""
     piece = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x" * 50}}
     data = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in [piece] * 20_000)

@@ -1,7 +1,5 @@
 """Every header in which a server says how long to wait is read; none of them can make a client wait for nonsense."""
 
-from __future__ import annotations
-
 import math
 from email.utils import formatdate
 
@@ -45,6 +43,13 @@ NAMES = (
         ({"retry-after-ms": "nan", "Retry-After": "3"}, 3.0),
         ({"retry-after-ms": "-5", "Retry-After": "3"}, 3.0),
         ({"Retry-After": "-5"}, None),
+        ({}, None),
+        ({"Retry-After": "12"}, 12.0),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "Fri, 99 Foo 20255 99:99:99 GMT"}, None),
+        ({"retry-after-ms": "250", "Retry-After": "9"}, 0.25),
         ({"Retry-After": "0"}, 0.0),
         ({"Retry-After": formatdate(NOW - 40, usegmt=True)}, 0.0),
     ],

@@ -24,7 +24,7 @@ def write(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
-def test_a_replayed_run_gives_the_same_answers_and_the_same_scores(tmp_path: Path):
+def test_a_replayed_run_gives_the_same_answers_and_the_same_scores(tmp_path):
     first = evaluate(ARITHMETIC, Calculator(), out=tmp_path / "first", repeats=2)
     again = evaluate(ARITHMETIC, f"replay:{tmp_path / 'first'}", out=tmp_path / "again", repeats=2)
     assert again.meta.totals.ok == 200 and again.metric("accuracy") == first.metric("accuracy")
@@ -32,7 +32,7 @@ def test_a_replayed_run_gives_the_same_answers_and_the_same_scores(tmp_path: Pat
     assert again.records().select(names).equals(first.records().select(names))
 
 
-def test_what_the_file_lacks_is_recorded_as_no_answer_and_nothing_else_stops(tmp_path: Path):
+def test_what_the_file_lacks_is_recorded_as_no_answer_and_nothing_else_stops(tmp_path):
     file = write(
         tmp_path / "a.jsonl",
         [{"id": f"q{i}", "reply": str(i % 7)} for i in range(300)] + [{"id": "q300", "reply": None}],
@@ -44,7 +44,7 @@ def test_what_the_file_lacks_is_recorded_as_no_answer_and_nothing_else_stops(tmp
     assert run.metric("accuracy").value == pytest.approx(0.3)
 
 
-def test_a_file_that_has_changed_is_another_model(tmp_path: Path):
+def test_a_file_that_has_changed_is_another_model(tmp_path):
     rows = [{"id": f"q{i}", "reply": str(i % 7)} for i in range(100)]
     file = write(tmp_path / "a.jsonl", rows)
     evaluate(ARITHMETIC, f"replay:{file}", out=tmp_path / "run")
@@ -54,7 +54,7 @@ def test_a_file_that_has_changed_is_another_model(tmp_path: Path):
     assert load_run(tmp_path / "run", benchmark=ARITHMETIC).metric("accuracy").value == 1.0
 
 
-def test_a_refusal_is_replayed_as_a_refusal(tmp_path: Path):
+def test_a_refusal_is_replayed_as_a_refusal(tmp_path):
     rows = [
         {"sample_id": f"q{i}", "status": "refused", "error": {"kind": "refusal", "message": "I won't"}}
         for i in range(9)
@@ -66,7 +66,7 @@ def test_a_refusal_is_replayed_as_a_refusal(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "said"), [(None, "cannot read"), (b"", "no row"), (b'{"id": "q0", "answer": "x"}\n', "--reply-field")]
 )
-def test_a_file_that_cannot_be_replayed_stops_before_the_first_question(tmp_path: Path, content, said):
+def test_a_file_that_cannot_be_replayed_stops_before_the_first_question(tmp_path, content, said):
     path = tmp_path / "a.jsonl"
     if content is not None:
         path.write_bytes(content)
@@ -84,7 +84,7 @@ def test_a_prompt_without_its_sample_has_no_answer():
         asyncio.run(open_model("replay:any", ModelOptions()).answer(Prompt(())))
 
 
-def test_300_000_long_answers_are_replayed_in_bounded_memory(tmp_path: Path):
+def test_300_000_long_answers_are_replayed_in_bounded_memory(tmp_path):
     """Their text alone is 150 MB; the process may have grown by far less."""
     code = """
 import asyncio, sys

@@ -36,7 +36,7 @@ def text_of(protocol: str, reply: bytes) -> str:
 
 @pytest.mark.parametrize("protocol", ["chat", "gemini"])
 @pytest.mark.parametrize("first", [0, 1, None])
-def test_pieces_of_other_choices_are_no_part_of_the_answer(protocol: str, first: int | None) -> None:
+def test_pieces_of_other_choices_are_no_part_of_the_answer(protocol, first):
     """Servers send the choices of an event together, or in events of their own; some count from 1 or not at all."""
     other = 7
     apart = streamed(protocol, [(first, "ANS", None)], [(other, "no", None)], [(first, "WER", None)],
@@ -52,7 +52,7 @@ def test_pieces_of_other_choices_are_no_part_of_the_answer(protocol: str, first:
 
 
 @pytest.mark.parametrize("protocol", ["chat", "gemini"])
-def test_the_end_of_another_choice_is_not_the_end_of_the_answer(protocol: str) -> None:
+def test_the_end_of_another_choice_is_not_the_end_of_the_answer(protocol):
     from snellen.errors import NetworkError
 
     with pytest.raises(NetworkError, match="before the reply was whole"):
@@ -60,7 +60,7 @@ def test_the_end_of_another_choice_is_not_the_end_of_the_answer(protocol: str) -
 
 
 @pytest.mark.parametrize("protocol", ["chat", "gemini"])
-def test_the_first_text_is_that_of_the_first_choice(protocol: str) -> None:
+def test_the_first_text_is_that_of_the_first_choice(protocol):
     first = FirstText(protocol)
     assert not first.add(streamed(protocol, [(0, "", None)]))
     assert not first.add(streamed(protocol, [(1, "nope", None)]))

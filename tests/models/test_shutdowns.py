@@ -1,7 +1,5 @@
 """Announced ends of models: a warning before the date, another after it, and no judge that is gone."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 

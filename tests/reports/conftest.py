@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from msgspec import structs
@@ -211,35 +211,35 @@ def taxonomy_view(name: str = "tree-a", model: str = "embedded", **settings: obj
 
 
 @pytest.fixture(scope="session")
-def make_taxonomy_run() -> Callable[..., RunView]:
+def make_taxonomy_run():
     return taxonomy_view
 
 
 @pytest.fixture(scope="session")
-def make_suite() -> Callable[..., RunView]:
+def make_suite():
     return suite_view
 
 
 @pytest.fixture(scope="session")
-def published_table() -> Published:
+def published_table():
     return PUBLISHED
 
 
 @pytest.fixture(scope="session")
-def run() -> RunView:
+def run():
     return view()
 
 
 @pytest.fixture(scope="session")
-def make_run() -> Callable[..., RunView]:
+def make_run():
     return view
 
 
 @pytest.fixture(scope="session")
-def hostile_text() -> str:
+def hostile_text():
     return HOSTILE
 
 
 @pytest.fixture(scope="session")
-def draw_picture() -> Callable[..., Image]:
+def draw_picture():
     return drawing

@@ -53,7 +53,7 @@ def benchmark(parts: dict[str, Any]) -> Benchmark:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch):
+def asked(tmp_path, monkeypatch):
     """Run questions with media settings; the pictures that the server got, and the run."""
     monkeypatch.chdir(tmp_path)
 

@@ -1,7 +1,5 @@
 """The acuity card of a report: lines, states, faults, ratios, curves and the wall chart, from runs of known observers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

@@ -1,12 +1,9 @@
 """The report in a real browser: nothing leaves the page, nothing hostile runs, every wrong answer is one click away."""
 
-from __future__ import annotations
-
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from msgspec import structs
+from opened_page import opened
 
 from snellen.reports import PairedView, write_report
 from snellen.scoring import statistics
@@ -33,26 +30,6 @@ def double(make_run, tmp_path_factory):
 def suites(make_suite, tmp_path_factory):
     runs = [make_suite(), make_suite("suite-b", "other", skill=0.3, conditions=["prompting = cot"])]
     return write_report(runs, tmp_path_factory.mktemp("suites") / "report.html").as_uri()
-
-
-@contextmanager
-def opened(browser, address, **settings):
-    """A page that fails the test on any console message, script error or request but for its own file."""
-    context = browser.new_context(
-        **{"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **settings}
-    )
-    page, noise, requests = context.new_page(), [], []
-    page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: noise.append(f"error: {error}"))
-    page.on("request", lambda request: requests.append(request.url))
-    try:
-        page.goto(address)
-        yield page
-    finally:
-        context.close()
-    assert noise == []
-    own = address.partition("#")[0]
-    assert [url for url in requests if not url.startswith("data:") and url.partition("#")[0] != own] == []
 
 
 def wait_for_cards(page, count):

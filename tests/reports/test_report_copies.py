@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from opened_page import opened
 from PIL import Image as Picture
 
 from latex_page import set_page
 from snellen.reports import PairedView, write_report
 from snellen.reports.plots.icicle import _tones
 from snellen.reports.plots.svg import light_colours
-from snellen.reports.views import LabelCounts, RunView
+from snellen.reports.views import LabelCounts
 from snellen.scoring import statistics
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
@@ -29,12 +28,7 @@ NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined
 
 
 @pytest.fixture(scope="module")
-def page_file(
-    make_run: Callable[..., RunView],
-    make_taxonomy_run: Callable[..., RunView],
-    make_suite: Callable[..., RunView],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def page_file(make_run, make_taxonomy_run, make_suite, tmp_path_factory):
     """A report with every kind of table, by runs with hostile names."""
     labels = LabelCounts(40, {"wrong class": {"rule": 25}, "unknown": {"none": 15}})
     first, second = make_run("=run_A", labels=labels), make_suite("b&50%\\", skill=0.4, labels=labels)
@@ -43,24 +37,6 @@ def page_file(
     runs = [first, second, make_taxonomy_run("tree.B")]
     paired = [PairedView("b&50%\\", "=run_A", "strict", "accuracy", comparison)]
     return write_report(runs, tmp_path_factory.mktemp("copies") / "report.html", comparisons=paired)
-
-
-@contextmanager
-def opened(browser: Any, file: Path, script: str = "", **settings: Any) -> Iterator[Any]:
-    """The page; any message, error or request fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, **settings)
-    page, noise = context.new_page(), []
-    page.on("console", lambda message: noise.append(message.text))
-    page.on("pageerror", lambda error: noise.append(str(error)))
-    page.on("request", lambda request: noise.append(request.url) if request.url.startswith("http") else None)
-    if script:
-        page.add_init_script(script)
-    try:
-        page.goto(file.as_uri())
-        yield page
-    finally:
-        context.close()
-    assert noise == []
 
 
 def copied(page: Any, button: Any) -> str:
@@ -79,10 +55,10 @@ def copied(page: Any, button: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def copies(browser: Any, page_file: Path) -> dict[str, dict[str, str]]:
+def copies(browser, page_file):
     """Text of every table's buttons, as pasted."""
     found: dict[str, dict[str, str]] = {}
-    with opened(browser, page_file, permissions=["clipboard-read", "clipboard-write"]) as page:
+    with opened(browser, page_file.as_uri(), permissions=["clipboard-read", "clipboard-write"]) as page:
         page.locator("details").first.evaluate("node => { node.open = true; }")
         tables = page.locator("table[data-copy]")
         assert tables.evaluate_all("tables => tables.map((one) => one.dataset.copy)") == [
@@ -103,9 +79,7 @@ def copies(browser: Any, page_file: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def test_every_table_is_copied_as_csv_with_full_numbers_and_without_formulas(
-    copies: dict[str, dict[str, str]], page_file: Path
-) -> None:
+def test_every_table_is_copied_as_csv_with_full_numbers_and_without_formulas(copies, page_file):
     rows = {name: list(csv.DictReader(io.StringIO(text["csv"]))) for name, text in copies.items()}
     scores = {(row["run"], row["metric"]): row for row in rows["scores"]}
     assert ("'=run_A · strict", "accuracy") in scores
@@ -120,21 +94,21 @@ def test_every_table_is_copied_as_csv_with_full_numbers_and_without_formulas(
     assert "coverage below 100 %" in published["embedded"]["remarks"]
 
 
-def test_every_table_copied_as_latex_compiles(copies: dict[str, dict[str, str]], tmp_path: Path) -> None:
+def test_every_table_copied_as_latex_compiles(copies, tmp_path):
     words = set_page(tmp_path, *(text["latex"] for text in copies.values()))
     for word in ("=run A · strict", "b&50%\\", "wrong class", "Small-7B", "coverage 80.0 %", "cluster sign flips"):
         assert word in words, word
 
 
-def test_without_the_clipboard_interface_the_selection_is_copied(browser: Any, page_file: Path) -> None:
-    with opened(browser, page_file, NO_CLIPBOARD) as page:
+def test_without_the_clipboard_interface_the_selection_is_copied(browser, page_file):
+    with opened(browser, page_file.as_uri(), NO_CLIPBOARD) as page:
         button = page.get_by_role("button", name="Copy as CSV: Comparison")
         assert copied(page, button).startswith("first,second,of,profile,difference")
         assert page.locator("textarea").count() == 0
 
 
-def test_without_a_script_there_are_no_buttons_that_do_nothing(browser: Any, page_file: Path) -> None:
-    with opened(browser, page_file, java_script_enabled=False) as page:
+def test_without_a_script_there_are_no_buttons_that_do_nothing(browser, page_file):
+    with opened(browser, page_file.as_uri(), java_script_enabled=False) as page:
         assert page.locator(".copies button").count() == 0 and page.locator("#scores table").count() == 1
 
 
@@ -171,11 +145,9 @@ ON_WHOLE_PIXELS = """one => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_plot_is_saved_as_it_looks_on_a_light_page(
-    browser: Any, page_file: Path, tmp_path: Path, scheme: str
-) -> None:
+def test_every_plot_is_saved_as_it_looks_on_a_light_page(browser, page_file, tmp_path, scheme):
     saved: dict[str, Path] = {}
-    with opened(browser, page_file, color_scheme=scheme, accept_downloads=True) as page:
+    with opened(browser, page_file.as_uri(), color_scheme=scheme, accept_downloads=True) as page:
         names = page.locator("svg[data-name]").evaluate_all("all => all.map((one) => one.dataset.name)")
         assert page.locator("main figure svg").count() == len(names) == len(set(names))
         for name in names:
@@ -200,7 +172,7 @@ def test_every_plot_is_saved_as_it_looks_on_a_light_page(
     assert max(abs(a - b) for a, b in pairs) <= 1  # colours of the files that --figures writes are those of the page
     if scheme == "dark":
         return
-    with opened(browser, page_file) as page:
+    with opened(browser, page_file.as_uri()) as page:
         for name in ("scores", "taxonomy-choice-text-tree-b", "eye-chart-tree-b"):
             drawing = page.locator(f"svg[data-name='{name}']")
             drawing.evaluate(ON_WHOLE_PIXELS)

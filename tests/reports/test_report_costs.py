@@ -27,13 +27,13 @@ def point(name: str, score: float, cost: float, *, n: int = 100) -> CostPoint:
     )
 
 
-def test_the_line_joins_the_runs_that_no_other_beats_at_the_same_or_a_lower_cost() -> None:
+def test_the_line_joins_the_runs_that_no_other_beats_at_the_same_or_a_lower_cost():
     points = [point("dear", 0.8, 3.0), point("cheap", 0.5, 1.0), point("worse", 0.4, 2.0), point("twin", 0.5, 1.0)]
     points.append(point("half", 0.9, 0.5, n=50))
     assert [each.headline.series.label for each in unbeaten(comparable(points))] == ["cheap", "dear"]
 
 
-def test_names_of_dots_do_not_lie_on_each_other_or_on_other_dots() -> None:
+def test_names_of_dots_do_not_lie_on_each_other_or_on_other_dots():
     """Dots that stand apart have their names above them; of a crowd only some have room."""
     apart = {(0.1, 0.5): "run-a", (0.5, 0.6): "run-b", (0.97, 0.9): "run-c"}
     assert name_places(apart) == {(0.1, 0.5): (True, True), (0.5, 0.6): (True, True), (0.97, 0.9): (False, True)}
@@ -46,7 +46,7 @@ def test_names_of_dots_do_not_lie_on_each_other_or_on_other_dots() -> None:
 @pytest.mark.parametrize(
     ("costs", "words"), [((0.01, 0.5), "logarithmic"), ((0.0, 0.5), "dollars"), ((0.4, 0.5), "dollars")]
 )
-def test_costs_of_several_decades_are_on_a_logarithmic_axis(costs: tuple[float, float], words: str) -> None:
+def test_costs_of_several_decades_are_on_a_logarithmic_axis(costs, words):
     points = [point(f"run-{cost}", 0.5 + cost / 2, cost) for cost in costs]
     with page_style():
         (plot,) = cost_plots(points)
@@ -55,7 +55,7 @@ def test_costs_of_several_decades_are_on_a_logarithmic_axis(costs: tuple[float, 
     assert "run-0.5" in plot.svg
 
 
-def test_the_cost_of_a_correct_answer_counts_failures_and_is_unknown_without_one() -> None:
+def test_the_cost_of_a_correct_answer_counts_failures_and_is_unknown_without_one():
     totals = Totals(ok=80, error=20, cost=2.0)
     assert cost_per_correct(totals, Metric("accuracy", 0.4, 100)) == pytest.approx(0.05)
     assert cost_text(totals, Metric("accuracy", 0.4, 100)) == "$2.0000, $0.05 per correct answer"
@@ -68,9 +68,7 @@ def test_the_cost_of_a_correct_answer_counts_failures_and_is_unknown_without_one
     assert cost_text(Totals(ok=5), None) == ""
 
 
-def test_cost_per_correct_answer_stands_in_every_table(
-    stub: fast.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cost_per_correct_answer_stands_in_every_table(stub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, price in (("cheap", 1.0), ("dear", 9.0)):
         Path(f"{name}.toml").write_text(f'["{fast.MODEL}"]\ninput = {price}\noutput = {price}\n')

@@ -1,9 +1,8 @@
 """The features page in a real browser: wide and narrow, light and dark, nothing leaves it and every picture shows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from opened_page import opened
 from PIL import Image as Picture
 
 from snellen.features.plot_data import Neighbour, QueryNeighbours
@@ -47,22 +46,13 @@ def address(tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 420])
 def test_the_page_fits_shows_its_pictures_and_asks_for_nothing(browser, address, scheme, width):
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page, noise, requests = context.new_page(), [], []
-    page.on("console", lambda message: noise.append(message.text))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(address)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate(
-        "Promise.all([...document.images].map((image) => { image.loading = 'eager'; return image.decode(); }))"
-    )
-    sizes = page.evaluate("[...document.images].map((image) => image.naturalWidth)")
-    assert sizes == [20] * 8
-    texts = page.locator("#says .plot text").all_text_contents()
-    assert any(text.startswith("sees but does not say · ") for text in texts)
-    assert not noise
-    assert [one for one in requests if not one.startswith("data:")] == [address]
-    context.close()
+    with opened(browser, address, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        decoded = "[...document.images].map((image) => { image.loading = 'eager'; return image.decode(); })"
+        page.evaluate(f"Promise.all({decoded})")
+        assert page.evaluate("[...document.images].map((image) => image.naturalWidth)") == [20] * 8
+        texts = page.locator("#says .plot text").all_text_contents()
+        assert any(text.startswith("sees but does not say · ") for text in texts)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -81,43 +71,33 @@ def test_no_column_of_any_number_of_encoders_is_cut_and_each_is_told_apart(brows
     ]
     file = tmp_path / "page.html"
     file.write_text(render_features(stores), encoding="utf-8")
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page = context.new_page()
-    page.goto(file.as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
-    assert page.evaluate(cut) == 0
-    badges = page.locator(".store .swatch")
-    tints = badges.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
-    assert len(set(tints)) == count
-    assert badges.all_text_contents() == [str(number + 1) for number in range(count)]
-    context.close()
+    settings = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with opened(browser, file.as_uri(), **settings) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+        assert page.evaluate(cut) == 0
+        badges = page.locator(".store .swatch")
+        tints = badges.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
+        assert len(set(tints)) == count
+        assert badges.all_text_contents() == [str(number + 1) for number in range(count)]
 
 
 def test_tables_are_copied_and_plots_saved_without_a_network(browser, address):
-    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], accept_downloads=True)
-    page, noise = context.new_page(), []
-    page.on("console", lambda message: noise.append(message.text))
-    page.on("pageerror", lambda error: noise.append(str(error)))
-    page.goto(address)
-    tables, figures = page.locator("main table").count(), page.locator("main figure svg").count()
-    assert tables == 3 and figures == 3
-    assert page.get_by_role("button", name="Copy as").count() == 2 * tables
-    copied = {}
-    for button in page.get_by_role("button", name="Copy as").all():
-        button.press("Enter")
-        button.locator("xpath=../output[contains(., 'copied')]").wait_for(state="attached")
-        copied[button.get_attribute("aria-label")] = page.evaluate("navigator.clipboard.readText()")
-    assert (
-        copied["Copy as CSV: Linear probe"]
-        .splitlines()[1]
-        .startswith("balanced_accuracy,store-0-of-a-rather-long-name,0.7,")
-    )
-    assert "70.0 {\\scriptsize [60.0, 80.0]}" in copied["Copy as LaTeX: Linear probe"]
-    assert len(copied["Copy as CSV: a-run against store-0-of-a-rather-long-name"].splitlines()) == 13
-    for button in page.get_by_role("button", name="Save SVG").all():
-        with page.expect_download() as download:
+    permitted = {"permissions": ["clipboard-read", "clipboard-write"], "accept_downloads": True}
+    with opened(browser, address, **permitted) as page:
+        tables, figures = page.locator("main table").count(), page.locator("main figure svg").count()
+        assert tables == 3 and figures == 3
+        assert page.get_by_role("button", name="Copy as").count() == 2 * tables
+        copied = {}
+        for button in page.get_by_role("button", name="Copy as").all():
             button.press("Enter")
-        assert download.value.path().read_text("utf-8").startswith("<?xml")
-    context.close()
-    assert noise == []
+            button.locator("xpath=../output[contains(., 'copied')]").wait_for(state="attached")
+            copied[button.get_attribute("aria-label")] = page.evaluate("navigator.clipboard.readText()")
+        (_, row, *_) = copied["Copy as CSV: Linear probe"].splitlines()
+        assert row.startswith("balanced_accuracy,store-0-of-a-rather-long-name,0.7,")
+        assert "70.0 {\\scriptsize [60.0, 80.0]}" in copied["Copy as LaTeX: Linear probe"]
+        assert len(copied["Copy as CSV: a-run against store-0-of-a-rather-long-name"].splitlines()) == 13
+        for button in page.get_by_role("button", name="Save SVG").all():
+            with page.expect_download() as download:
+                button.press("Enter")
+            assert download.value.path().read_text("utf-8").startswith("<?xml")

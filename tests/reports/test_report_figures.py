@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,18 +17,17 @@ from snellen.errors import MissingExtraError, UsageError
 from snellen.reports import render, write_report
 from snellen.reports.failures.labels import LabelCounts
 from snellen.reports.plots.svg import COLOURS, mix_colours, paper_colours
-from snellen.reports.views import RunView
 
 LABELS = LabelCounts(40, {"wrong class": {"rule": 25}, "unknown": {"none": 15}})
 
 
 @pytest.fixture(scope="module")
-def runs(make_run: Callable[..., RunView], make_taxonomy_run: Callable[..., RunView]) -> list[RunView]:
+def runs(make_run, make_taxonomy_run):
     return [make_run("run_A", labels=LABELS), make_run("=cmd()", skill=0.4, labels=LABELS), make_taxonomy_run("tree.B")]
 
 
 @pytest.fixture(scope="module")
-def figures(runs: list[RunView], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def figures(runs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     write_report(runs, folder / "page.html", figures=folder / "figures")
     return folder / "figures"
@@ -40,9 +38,7 @@ def rows(figures: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_every_plot_of_the_page_and_every_eye_chart_is_there_as_svg_and_pdf_under_one_name(
-    runs: list[RunView], figures: Path
-) -> None:
+def test_every_plot_of_the_page_and_every_eye_chart_is_there_as_svg_and_pdf_under_one_name(runs, figures):
     on_page = re.findall(r'<svg[^>]* data-name="([^"]+)"', render(runs))
     assert len(on_page) == len(set(on_page)) > 15
     names = [row["file"] for row in rows(figures)]
@@ -56,7 +52,7 @@ def test_every_plot_of_the_page_and_every_eye_chart_is_there_as_svg_and_pdf_unde
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
 
 
-def test_files_have_light_colours_no_links_and_embedded_fonts(figures: Path) -> None:
+def test_files_have_light_colours_no_links_and_embedded_fonts(figures):
     for path in figures.glob("*.svg"):
         text = path.read_text()
         assert ElementTree.fromstring(text).tag.endswith("svg")
@@ -71,7 +67,7 @@ def test_files_have_light_colours_no_links_and_embedded_fonts(figures: Path) -> 
         assert fonts and all(line.split()[-5] == "yes" for line in fonts), path
 
 
-def test_a_figure_of_several_runs_names_them_as_no_table_stands_beside_it(figures: Path) -> None:
+def test_a_figure_of_several_runs_names_them_as_no_table_stands_beside_it(figures):
     if shutil.which("pdftotext") is None:
         pytest.skip("pdftotext is not installed: apt-get install poppler-utils")
     for name in ("scores", "failure-labels"):
@@ -81,7 +77,7 @@ def test_a_figure_of_several_runs_names_them_as_no_table_stands_beside_it(figure
         assert "run_A" in words and "=cmd()" in words, name
 
 
-def test_the_same_runs_give_the_same_files(runs: list[RunView], figures: Path, tmp_path: Path) -> None:
+def test_the_same_runs_give_the_same_files(runs, figures, tmp_path):
     colours = dict(COLOURS)
     write_report(runs, tmp_path / "page.html", figures=tmp_path / "again")
     assert colours == COLOURS
@@ -89,28 +85,26 @@ def test_the_same_runs_give_the_same_files(runs: list[RunView], figures: Path, t
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
 
-def test_names_depend_on_the_run_and_not_on_its_place(runs: list[RunView], tmp_path: Path) -> None:
+def test_names_depend_on_the_run_and_not_on_its_place(runs, tmp_path):
     write_report(runs[::-1], tmp_path / "page.html", figures=tmp_path / "back")
     write_report([runs[0]], tmp_path / "page.html", figures=tmp_path / "single")
     assert (tmp_path / "back" / "latency-run-a.svg").exists() and (tmp_path / "single" / "latency.svg").exists()
 
 
-def test_colours_are_mixed_as_css_does() -> None:
+def test_colours_are_mixed_as_css_does():
     assert mix_colours("#000000", "#ffffff", 0.5) == "#636363"
     assert mix_colours("#1f4f9c", "#b45309", 1.0) == "#1f4f9c"
     assert mix_colours("#1f4f9c", "#b45309", 0.0) == "#b45309"
 
 
-def test_a_file_is_no_folder_for_figures(runs: list[RunView], tmp_path: Path) -> None:
+def test_a_file_is_no_folder_for_figures(runs, tmp_path):
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(UsageError, match=r"--figures .* is a file"):
         write_report(runs, tmp_path / "page.html", figures=tmp_path / "taken")
     assert not (tmp_path / "page.html").exists()
 
 
-def test_the_command_writes_page_and_figures_of_all_runs_in_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_page_and_figures_of_all_runs_in_a_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "chart/digits", "-m", "embedded", "--limit", "20", "--out", "results/one", "-q"]) == 0
     (tmp_path / "results" / "notes.txt").write_text("no run")
@@ -123,9 +117,7 @@ def test_the_command_writes_page_and_figures_of_all_runs_in_a_folder(
     assert main(["report", "results/one", "--redact", "public", "--figures", "figures"]) == 2
 
 
-def test_without_matplotlib_the_message_says_what_to_install(
-    runs: list[RunView], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_message_says_what_to_install(runs, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match="plots need matplotlib") as raised:
         write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures")

@@ -1,17 +1,16 @@
 """A report of eleven runs in a real browser: short, sortable by keyboard, names that do not collide, at every width."""
 
-from __future__ import annotations
-
 import itertools
-from contextlib import contextmanager
 
 import pytest
 from msgspec import structs
+from opened_page import opened
 
 from snellen.reports import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
 pytestmark = pytest.mark.browser
+WIDE = {"viewport": {"width": 1440, "height": 900}}
 
 PART = "the-part-that-looks-best"
 
@@ -47,26 +46,6 @@ def eleven(make_run, make_taxonomy_run, tmp_path_factory):
     return write_report(runs, tmp_path_factory.mktemp("eleven") / "report.html").as_uri()
 
 
-@contextmanager
-def opened(browser, address, **settings):
-    """A page that fails the test on any console message, script error or request but for its own file."""
-    context = browser.new_context(
-        **{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **settings}
-    )
-    page, noise, requests = context.new_page(), [], []
-    page.on("console", lambda message: noise.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: noise.append(f"error: {error}"))
-    page.on("request", lambda request: requests.append(request.url))
-    try:
-        page.goto(address)
-        yield page
-    finally:
-        context.close()
-    assert noise == []
-    own = address.partition("#")[0]
-    assert [url for url in requests if not url.startswith("data:") and url.partition("#")[0] != own] == []
-
-
 def names(page):
     return page.locator("table.runs tbody th a bdi").all_inner_texts()
 
@@ -80,7 +59,7 @@ def column(page, key):
 
 
 def test_eleven_runs_take_less_than_6000_pixels_and_nothing_is_open(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         assert page.evaluate("document.documentElement.scrollHeight") < 6000
         assert page.locator("table.runs tbody tr").count() == 11
         assert page.locator("details.fold").count() == 11 and page.locator("details[open]").count() == 0
@@ -100,7 +79,7 @@ def test_no_width_scrolls_sideways_and_no_name_leaves_its_cell(browser, eleven, 
 
 
 def test_every_column_sorts_by_keyboard_and_a_part_never_stands_above_a_whole(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         before = names(page)
         keys = page.locator("table.runs th[data-key]").evaluate_all("all => all.map((one) => one.dataset.key)")
         headings = [key for key in keys if page.locator(f"table.runs thead th[data-key='{key}']").count()]
@@ -132,7 +111,7 @@ def test_every_column_sorts_by_keyboard_and_a_part_never_stands_above_a_whole(br
 
 
 def test_numbers_sort_as_numbers_missing_ones_stay_last_and_the_address_keeps_the_order(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         page.locator("th[data-key='tokens'] button").click()
         tokens = [float(text) for text in column(page, "tokens") if text]
         assert tokens == sorted(tokens, reverse=True) and len(tokens) == 8
@@ -148,23 +127,23 @@ def test_numbers_sort_as_numbers_missing_ones_stay_last_and_the_address_keeps_th
         assert "runs=cost" in page.url and names(page) == order
         page.locator("#clear").click()
         assert page.url == address
-    with opened(browser, address) as page:
+    with opened(browser, address, **WIDE) as page:
         assert names(page) == order and page.evaluate("scrollY") == 0
 
 
 def test_a_name_opens_the_folded_run_with_its_facts_and_plots(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         page.locator("table.runs a", has_text="run-3").click()
         fold = page.locator("details.fold[open]")
         sync_api.expect(fold).to_have_count(1)
         assert "run-3" in fold.locator("summary").inner_text() and "Every image was corrupted." in fold.inner_text()
         sync_api.expect(fold.locator("svg.plot").first).to_be_visible()
-    with opened(browser, f"{eleven}#run-2") as page:
+    with opened(browser, f"{eleven}#run-2", **WIDE) as page:
         assert "run-1" in page.locator("details.fold[open] summary").inner_text()
 
 
 def test_names_at_lines_do_not_cover_each_other(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         figures = page.locator("#plots figure", has_text="Accuracy from coarse to fine")
         assert figures.count() > 0
         for figure in figures.all():
@@ -178,7 +157,7 @@ def test_names_at_lines_do_not_cover_each_other(browser, eleven):
 
 
 def test_eye_charts_of_a_benchmark_have_the_same_words_and_a_blur_of_their_own(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         words = page.locator("#charts figure").evaluate_all(
             "all => all.map((one) => [...one.querySelectorAll('.word')].map((word) => word.textContent.trim()).join(' '))"
         )
@@ -190,14 +169,14 @@ def test_eye_charts_of_a_benchmark_have_the_same_words_and_a_blur_of_their_own(b
 
 
 def test_scores_and_order_need_no_script_and_no_button_does_nothing(browser, eleven):
-    with opened(browser, eleven, java_script_enabled=False) as page:
+    with opened(browser, eleven, **WIDE, java_script_enabled=False) as page:
         assert names(page)[-1] == PART and page.locator("table.runs button").count() == 0
         page.locator("details.fold summary").first.click()
         assert page.locator("details.fold[open] .facts").count() == 1
 
 
 def test_the_printed_page_has_all_runs_and_no_controls(browser, eleven):
-    with opened(browser, eleven) as page:
+    with opened(browser, eleven, **WIDE) as page:
         page.emulate_media(media="print")
         assert page.locator("table.runs tbody tr").count() == 11 and page.locator("table.runs").is_visible()
         assert not page.locator(".copies").first.is_visible() and not page.locator("nav").is_visible()

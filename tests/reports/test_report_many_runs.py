@@ -1,7 +1,5 @@
 """Reports of many runs: one table of all runs, names at lines, comparable eye charts, right and wrong answers of each run."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """A page says why a figure has no interval."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

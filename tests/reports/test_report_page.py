@@ -1,7 +1,5 @@
 """The report without a browser: what it holds, what it hides, and that untrusted text stays text."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode, b64encode

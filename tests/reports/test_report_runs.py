@@ -18,7 +18,7 @@ PLUGIN = Path(__file__).parents[2] / "examples" / "plugin" / "src" / "snellen_li
 
 
 @pytest.fixture
-def lights() -> ModuleType:
+def lights():
     """The example plug-in, imported from where it stands."""
     spec = importlib.util.spec_from_file_location("example_lights", PLUGIN)
     assert spec is not None and spec.loader is not None
@@ -122,7 +122,7 @@ def test_a_run_that_cannot_be_compared_stands_beside_the_others_with_the_reason(
 
 
 def test_a_report_is_written_inside_a_running_loop_as_in_a_notebook(lights, tmp_path):
-    async def cell() -> Path:
+    async def cell():
         run = evaluate(lights.LIGHTS, pixels(lights), out=tmp_path / "run", limit=3)
         return runs.report([run], run.folder.report)
 

@@ -1,7 +1,5 @@
 """How scores become text and links."""
 
-from __future__ import annotations
-
 from collections import Counter
 from urllib.parse import parse_qs
 

@@ -1,7 +1,5 @@
 """Plots over a taxonomy: what they are drawn from, that they stay small, and that a browser shows them."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import defaultdict

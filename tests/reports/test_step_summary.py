@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from markdown_it import MarkdownIt
 
@@ -54,7 +53,7 @@ def test_a_ranking_is_a_table_in_its_order():
     assert rows[1:] == [["1", "results/a", "0.9000", "0.8000 – 0.9500", "a"], ["2", "b", "0.5000", "", "b"]]
 
 
-def test_a_summary_is_appended_and_never_larger_than_the_service_takes(tmp_path: Path):
+def test_a_summary_is_appended_and_never_larger_than_the_service_takes(tmp_path):
     path = tmp_path / "new" / "summary.md"
     append_summary(path, "first\n")
     append_summary(path, "é" * MOST_BYTES)

@@ -21,32 +21,7 @@ class Pattern(NamedTuple):
         return self.head + self.piece * times + self.tail
 
 
-_SIGNS = [
-    ".",
-    ",",
-    ";",
-    ":",
-    "!",
-    "?",
-    "-",
-    "_",
-    "*",
-    "#",
-    "~",
-    "`",
-    "'",
-    '"',
-    "|",
-    "/",
-    "\\",
-    "=",
-    "+",
-    "$",
-    "%",
-    "^",
-    "&",
-    "@",
-]
+_SIGNS = ".,;:!?-_*#~`'\"|/\\=+$%^&@"
 _BRACKETS = ["(", ")", "[", "]", "{", "}", "<", ">", "()", "[](", "{}", "<>", "((a", "({["]
 _SPACES = [" ", "\n", "\t", "\r\n", " \n", "\n  ", "\u00a0", "\u3000", "\u200b", "\ufeff"]
 _WORDS = ["a", "A", "B ", "A B C D ", "word ", "1", "1 ", "1,", "1.5 ", "1/", "1-", "12 345 ", "twenty ", "one ", "a hundred and ", "not ", "no, ", "don't ", "answer is ", "the answer is ", "Answer: A ", "Answer:", "option ", "option B or ", "so ", "wait, ", "although ", "either ", "the ", "it is a ", "is the ", "it is, likely, ", "of the ", "in ", "because ", "similar to ", "red kite ", "A. golden eagle\n", "B: no\n", "1. bird\n", "i.e., ", "e.g. ", "... or ", "move_up: ", "MY_ANSWER: T ", "golden", "The answer is B. ", "It looks like a red kite, but it is not. ", "There are 3 birds. ", "make: a, model: b; ", "at least ", "between 1 and ", "5 ft ", "a of "]  # fmt: skip

@@ -1,7 +1,5 @@
 """CR2 variance and Satterthwaite's degrees of freedom against the matrices of their definition, and what follows from them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -58,9 +58,7 @@ METAS = st.lists(
 
 
 @given(METAS, st.data(), st.integers(1, 3))
-def test_every_part_expects_the_rows_that_the_whole_run_has(
-    metas: list[dict[str, str]], data: st.DataObject, repeats: int
-) -> None:
+def test_every_part_expects_the_rows_that_the_whole_run_has(metas, data, repeats):
     metas = [{key: value for key, value in meta.items() if key != "kind"} for meta in metas]
     answered = data.draw(st.lists(st.booleans(), min_size=len(metas), max_size=len(metas)))
     scores, whole = tables(metas, answered, repeats)
@@ -83,12 +81,12 @@ def test_every_part_expects_the_rows_that_the_whole_run_has(
         assert all(full[part.level, part.kind] == part.expected for part in taxonomy_slices(scores))
 
 
-def test_a_part_by_the_reply_is_estimated_since_missing_samples_have_none() -> None:
+def test_a_part_by_the_reply_is_estimated_since_missing_samples_have_none():
     scores, _ = tables([{"task": "a"}, {"task": "a"}, {"task": "b"}, {"task": "b"}], [True, True, False, False], 1)
     assert [(value, rows.expected) for value, rows in scores.by("reply")] == [("A", 4)]
 
 
-def test_samples_that_cannot_be_asked_are_shared_out_in_proportion() -> None:
+def test_samples_that_cannot_be_asked_are_shared_out_in_proportion():
     """Of two rows of the data nobody knows where they belong."""
     samples = [sample(number, {"task": "ab"[number % 2]}) for number in range(8)]
     builder = ScoreBuilder()
@@ -98,9 +96,7 @@ def test_samples_that_cannot_be_asked_are_shared_out_in_proportion() -> None:
     assert [rows.expected for _, rows in scores.by("task")] == [5, 5]
 
 
-def test_the_answers_to_one_category_cover_it_whole_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_answers_to_one_category_cover_it_whole_and_no_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with Path("questions.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
@@ -116,7 +112,7 @@ def test_the_answers_to_one_category_cover_it_whole_and_no_other(
     assert metrics["accuracy/category/near"]["coverage"] == pytest.approx(0.25)
 
 
-def test_each_metric_of_the_chart_covers_what_it_says() -> None:
+def test_each_metric_of_the_chart_covers_what_it_says():
     """The share is that of the whole run's n, for every metric that both have."""
     chart, data = find("chart"), Data()
     whole, part = ScoreBuilder(), ScoreBuilder()
@@ -133,10 +129,10 @@ def test_each_metric_of_the_chart_covers_what_it_says() -> None:
     assert len({round(share, 2) for share in shares.values()}) > 3
 
 
-def test_missing_rows_are_counted_in_linear_time() -> None:
+def test_missing_rows_are_counted_in_linear_time():
     """Ten times the samples take at most forty times as long."""
 
-    def seconds(n: int) -> float:
+    def seconds(n):
         samples = [sample(number, {"task": str(number % 7)}) for number in range(n)]
         builder = ScoreBuilder()
         builder.add(samples[0], RIGHT)
@@ -148,15 +144,15 @@ def test_missing_rows_are_counted_in_linear_time() -> None:
     assert seconds(40_000) < 40 * max(seconds(4_000), 0.002)
 
 
-def test_masks_without_a_word_on_missing_rows_keep_the_proportion() -> None:
+def test_masks_without_a_word_on_missing_rows_keep_the_proportion():
     scores, _ = tables([{"task": "a"}] * 4, [True, True, False, False], 1)
     assert scores.select(np.array([True, False])).expected == 2
 
 
-def test_a_fault_behind_the_answered_samples_costs_no_score(tmp_path: Path) -> None:
+def test_a_fault_behind_the_answered_samples_costs_no_score(tmp_path):
     """The run is scored, and the coverage of its parts is estimated."""
 
-    def samples(data: Data):
+    def samples(data):
         yield from (sample(number, {"task": "ab"[number % 2]}) for number in range(1100))
         raise RuntimeError("the data ends here")
 
@@ -170,7 +166,7 @@ def test_a_fault_behind_the_answered_samples_costs_no_score(tmp_path: Path) -> N
     assert metrics["accuracy/a"].coverage == pytest.approx(0.003)
 
 
-def test_repeats_that_are_missing_are_those_without_a_row() -> None:
+def test_repeats_that_are_missing_are_those_without_a_row():
     """Each sample has its second answer alone, as in an imported file with gaps."""
     samples = [sample(number, {"task": "a"}) for number in range(3)]
     builder = ScoreBuilder()
@@ -181,7 +177,7 @@ def test_repeats_that_are_missing_are_those_without_a_row() -> None:
     assert [(value, rows.expected) for value, rows in scores.by("repeat")] == [("1", 3)]
 
 
-def test_more_missing_rows_than_are_wanted_end_the_reading() -> None:
+def test_more_missing_rows_than_are_wanted_end_the_reading():
     """An endless generator whose benchmark declares a size must not hold a limited run."""
     endless = (sample(number, {}) for number in count())
     builder = ScoreBuilder()
@@ -189,7 +185,7 @@ def test_more_missing_rows_than_are_wanted_end_the_reading() -> None:
     assert next(endless).id == "101"
 
 
-def test_a_judges_lost_verdicts_lower_the_coverage_of_their_own_part() -> None:
+def test_a_judges_lost_verdicts_lower_the_coverage_of_their_own_part():
     """25 replies of b have no verdict; a has all of its 50."""
     schema = Schema("verdict", labels={"good": 1.0, "bad": 0.0})
     builder = ScoreBuilder()
@@ -201,7 +197,7 @@ def test_a_judges_lost_verdicts_lower_the_coverage_of_their_own_part() -> None:
     assert (metrics["accuracy/b"].n, metrics["accuracy/b"].coverage) == (25, 0.5)
 
 
-def test_rows_that_count_once_for_each_element_are_expected_so_too() -> None:
+def test_rows_that_count_once_for_each_element_are_expected_so_too():
     """Answered rows have one tag each; the missing ones have two."""
     samples = [sample(number, {"tag": "a" if number < 5 else "a|b"}) for number in range(10)]
     builder = ScoreBuilder()
@@ -212,8 +208,8 @@ def test_rows_that_count_once_for_each_element_are_expected_so_too() -> None:
     assert table.scores.expected == 15
 
 
-def test_circular_questions_of_another_part_are_not_expected() -> None:
-    def rotated(number: int) -> Sample:
+def test_circular_questions_of_another_part_are_not_expected():
+    def rotated(number):
         meta = {"task": "xy"[number // 8], "circular": str(number // 2), "rotation": str(number % 2), "rotations": "2"}
         return sample(number, meta)
 

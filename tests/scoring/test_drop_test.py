@@ -127,7 +127,7 @@ def test_a_chance_of_losses_is_that_of_the_binomial_distribution(wins, losses):
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(1, 12), st.sampled_from([0.0, 0.01, 0.1]))
 @settings(max_examples=40)
 def test_a_larger_margin_and_fewer_losses_never_lower_the_p_value(wins, losses, ties, margin):
-    def p(losses: int, margin: float) -> float:
+    def p(losses, margin):
         return statistics.drop_test(*verdicts(wins, losses, ties), margin=margin).p_value
 
     noise = 0.02  # each margin draws its own flips

@@ -84,7 +84,7 @@ def is_value_or_reason(kind: str, reply: str) -> bool:
     reply=st.text(st.characters(), max_size=400) | st.lists(st.sampled_from(WORDS.split()), max_size=60).map(" ".join)
 )
 @settings(max_examples=150, deadline=None)
-def test_any_text_and_any_word_salad_gives_a_value_or_a_reason(kind: str, reply: str) -> None:
+def test_any_text_and_any_word_salad_gives_a_value_or_a_reason(kind, reply):
     assert is_value_or_reason(kind, reply)
 
 
@@ -95,7 +95,7 @@ def cpu_s(kind: str, text: str) -> float:
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_a_hostile_megabyte_is_read_in_linear_time(kind: str) -> None:
+def test_a_hostile_megabyte_is_read_in_linear_time(kind):
     """Four times the text takes about four times as long, not sixteen times; and a megabyte takes no time to notice."""
     slow = []
     for piece in HOSTILE:
@@ -113,9 +113,7 @@ def test_a_hostile_megabyte_is_read_in_linear_time(kind: str) -> None:
     dress=st.sampled_from(DRESSES), lead=st.sampled_from(LEADS), pad=st.sampled_from(["", " ", "\n", "\u200b", "\t"])
 )
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_a_known_answer_is_read_in_every_dress(
-    kind: str, answer: str, value: Any, dress: str, lead: str, pad: str
-) -> None:
+def test_a_known_answer_is_read_in_every_dress(kind, answer, value, dress, lead, pad):
     inner = lead.format(answer) if dress.startswith(("```", "<think", "{}", "\n")) else answer
     block = "\n" if dress.startswith(("#", ">", "-", "```")) else ""
     reply = pad + (dress.format(inner) if inner != answer else lead.format(block + dress.format(answer))) + pad

@@ -40,7 +40,7 @@ def outcome(row: dict[str, Any]) -> str:
     return "right" if correct(row["kind"], reading, row["expect"], row.get("aliases", ()), context_of(row)) else "wrong"
 
 
-def test_labelled_replies_are_read_as_a_careful_reader_does_or_left_unread() -> None:
+def test_labelled_replies_are_read_as_a_careful_reader_does_or_left_unread():
     labelled = [(row, outcome(row)) for path in (*BATCHES, *BLIND) for row in rows(path)]
     counts = Counter(said for _, said in labelled)
     easy = Counter(said for row, said in labelled if row["level"] == "easy")
@@ -71,13 +71,11 @@ ABOUT_OTHERS = [
 
 
 @pytest.mark.parametrize(("kind", "question", "options", "reply", "value"), ABOUT_OTHERS)
-def test_what_a_reply_says_of_others_denies_or_doubts_is_no_answer(
-    kind: str, question: str, options: tuple[str, ...], reply: str, value: Any
-) -> None:
+def test_what_a_reply_says_of_others_denies_or_doubts_is_no_answer(kind, question, options, reply, value):
     assert read(kind, reply, question=question, options=options).value == value
 
 
-def test_the_set_has_at_least_400_replies_half_of_them_hard_over_all_kinds() -> None:
+def test_the_set_has_at_least_400_replies_half_of_them_hard_over_all_kinds():
     labelled = [row for path in BATCHES for row in rows(path)]
     assert len(labelled) >= 400
     assert sum(row["level"] == "hard" for row in labelled) >= len(labelled) / 2

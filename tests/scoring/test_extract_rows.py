@@ -31,14 +31,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["truth", "choice", "choice_text", "count", "number", "short"])
-def test_an_empty_reply_is_called_empty_in_every_kind(kind: str) -> None:
+def test_an_empty_reply_is_called_empty_in_every_kind(kind):
     row = {"kind": kind, "reply": " \n", "options": ["osprey", "red kite"]}
     (found,) = converted([json.dumps(row).encode()], "rows", extract_row)
     assert (found["extracted"], found["reason"]) == (None, "empty reply")
 
 
-def test_an_extraction_that_is_stopped_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(lines: Any, where: str, convert: Any) -> Any:
+def test_an_extraction_that_is_stopped_leaves_no_half_file(tmp_path, monkeypatch):
+    def stopped(lines, where, convert):
         yield from converted([next(iter(lines))], where, convert)
         raise KeyboardInterrupt
 
@@ -49,9 +49,7 @@ def test_an_extraction_that_is_stopped_leaves_no_half_file(tmp_path: Path, monke
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_extract_adds_what_was_read_why_not_and_whether_it_is_right(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_extract_adds_what_was_read_why_not_and_whether_it_is_right(tmp_path, capsys):
     out = tmp_path / "out.jsonl"
     extract(write(tmp_path / "in.jsonl", ROWS), out=out, as_json=True)
     read_back = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
@@ -62,7 +60,7 @@ def test_extract_adds_what_was_read_why_not_and_whether_it_is_right(
     assert {"kind": "short", "n": 2, "read": 2, "graded": 2, "correct": 2} in summary["kinds"]
 
 
-def test_a_row_without_gold_gets_no_verdict() -> None:
+def test_a_row_without_gold_gets_no_verdict():
     (row,) = converted([b'{"kind": "count", "reply": "three"}'], "x", extract_row)
     assert row["extracted"] == 3 and "correct" not in row
 
@@ -82,7 +80,7 @@ def test_a_row_without_gold_gets_no_verdict() -> None:
         (b'{"kind": "truth", "reply": "yes", "form": "maybe"}', "'form' is 'maybe'"),
     ],
 )
-def test_a_faulty_row_is_named_by_file_and_line_and_the_others_are_read(line: bytes, complaint: str) -> None:
+def test_a_faulty_row_is_named_by_file_and_line_and_the_others_are_read(line, complaint):
     rows = list(
         converted(
             [b'{"kind": "count", "reply": "3"}', line, b'{"kind": "count", "reply": "4"}'], "rows.jsonl", extract_row
@@ -92,7 +90,7 @@ def test_a_faulty_row_is_named_by_file_and_line_and_the_others_are_read(line: by
     assert [row.get("extracted") for row in rows] == [3, None, 4]
 
 
-def test_faulty_rows_are_reported_and_the_status_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faulty_rows_are_reported_and_the_status_says_so(tmp_path, capsys):
     faulty = tmp_path / "in.jsonl"
     faulty.write_bytes(b'{"kind": "count", "reply": "3"}\n{\n')
     with pytest.raises(typer.Exit) as ended:
@@ -101,7 +99,7 @@ def test_faulty_rows_are_reported_and_the_status_says_so(tmp_path: Path, capsys:
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
-def test_unknown_kinds_and_missing_options_are_errors() -> None:
+def test_unknown_kinds_and_missing_options_are_errors():
     with pytest.raises(DataError, match="no kind of answer 'open'"):
         read("open", "x")
     with pytest.raises(DataError, match="needs options"):
@@ -128,5 +126,5 @@ def test_unknown_kinds_and_missing_options_are_errors() -> None:
         ("short", None, "lion", False),
     ],
 )
-def test_what_was_read_is_compared_by_whole_words(kind: str, value: Any, gold: Any, right: bool) -> None:
+def test_what_was_read_is_compared_by_whole_words(kind, value, gold, right):
     assert correct(kind, value, gold) is right

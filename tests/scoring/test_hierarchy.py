@@ -1,7 +1,5 @@
 """Diagnosis over a taxonomy: against loops that a reader can check by eye, and on simulated answers."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Each figure says how its interval was made, and the progress line uses the rule of the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Verdicts are read strictly, rubrics are checked, and a reply cannot reach beyond its marks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

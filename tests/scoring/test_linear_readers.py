@@ -1,4 +1,4 @@
-"""Ten times the reply takes about ten times as long to read, whatever a model repeats; and never a second."""
+"""Ten times the reply takes about ten times as long to read, whatever a model repeats; and never half a second."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from snellen.benchmarks import registry
 from snellen.scoring.extract import read
 from snellen.scoring.replies.reply import LONGEST
 
-SHORT, LONG = 16_000, 160_000
-MOST, LONGEST_S = 12, 1.0
+SHORT, LONG = 8_000, 80_000  # the long one is more than is read of a reply
+MOST, LONGEST_S = 12, 0.5
 NOISE_S = 0.005
 """CPU seconds that a clock tick, a collection of garbage or a neighbour's cache may add to a quick reading."""
 READERS = every_reader()
@@ -55,12 +55,12 @@ def patterns_for(name: str) -> list[Pattern]:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_long_reply_is_read_in_proportion_to_its_length(name: str) -> None:
+def test_a_long_reply_is_read_in_proportion_to_its_length(name):
     faults = [fault for pattern in patterns_for(name) if (fault := disproportion(READERS[name], pattern)) is not None]
     assert faults == []
 
 
-def test_every_registered_benchmark_is_among_the_readers() -> None:
+def test_every_registered_benchmark_is_among_the_readers():
     """A benchmark that shares all its rules with others stands under the first of their names."""
     families = {name.split()[0].partition("/")[0] for name in READERS}
     tried = {rule(score) for name in registry.names() if name.partition("/")[0] in families for score in rules(name)}
@@ -74,7 +74,7 @@ def rules(name: str) -> list[Any]:
     return list(registry.find(name).score.values())
 
 
-def test_a_reply_that_says_more_than_is_read_says_so_in_its_reason() -> None:
+def test_a_reply_that_says_more_than_is_read_says_so_in_its_reason():
     filler = "The bird sits on a branch and looks to the side. " * 2_000
     long = filler + "\nAnswer: B"
     reading = read("choice", long, options={"A": "gull", "B": "kite"})
@@ -87,18 +87,17 @@ def test_a_reply_that_says_more_than_is_read_says_so_in_its_reason() -> None:
     assert thought == ("B", None, (), "declared", ((at, at + 1),))
     unread = read("count", filler)
     assert unread.value is None
-    assert unread.reason is not None
     assert unread.reason.startswith("no answer; read at head and tail: ")
 
 
 @pytest.mark.parametrize("words", ["one " + "hundred " * 400, "十" + "万" * 200, "two " + "thousand hundred " * 300])
-def test_a_number_that_no_float_holds_is_read_without_a_failure(words: str) -> None:
+def test_a_number_that_no_float_holds_is_read_without_a_failure(words):
     for kind in ("number", "count"):
         reading = read(kind, words, question="How many metres?")
         assert (reading.value is None) != (reading.reason is None)
 
 
-def test_fillers_and_blanks_before_a_short_sentence_take_no_time() -> None:
+def test_fillers_and_blanks_before_a_short_sentence_take_no_time():
     """Six hundred characters once took longer than anybody can wait: every run of blanks was divided in every way."""
     reply = ("so" + " " * 90) * 6
     assert cpu_s(lambda text: read("truth", text, question="Is the bird a red kite?"), reply) < 1.0

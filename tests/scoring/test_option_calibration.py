@@ -20,13 +20,12 @@ def token(text: str, **alternatives: float) -> TokenLogprob:
 
 def test_variants_of_a_letter_are_summed_and_other_words_are_not_seen():
     found = option_probabilities(CHOICE, (token("A", A=0.4, _A=0.1, B=0.25, a=0.1, The=0.1), token("B", B=1.0)))
-    assert found is not None
     assert found.seen == pytest.approx(0.75)
     assert found.options == {"A": pytest.approx(0.5 / 0.75), "B": pytest.approx(0.25 / 0.75)}
 
 
 @pytest.mark.parametrize("text", ["(A", " A", "**A", "▁A", "ĠA", "A.", "A)", '"A'])
-def test_a_letter_in_marks_is_the_letter(text: str):
+def test_a_letter_in_marks_is_the_letter(text):
     found = option_probabilities(CHOICE, (TokenLogprob(text, math.log(0.8), ()),))
     assert found == OptionProbabilities({"A": 1.0}, pytest.approx(0.8))
 
@@ -40,7 +39,6 @@ def test_marks_and_line_ends_before_the_answer_are_passed_over():
 
 def test_yes_and_no_have_their_usual_words():
     found = option_probabilities(TRUTH, (token("Yes", Yes=0.5, yes=0.1, True_=0.05, No=0.2, F=0.1, n=0.05),))
-    assert found is not None
     assert found.options["yes"] == pytest.approx(0.65 / 0.95)
     assert found.options["no"] == pytest.approx(0.3 / 0.95)
 
@@ -73,7 +71,6 @@ def test_calibration_error_and_brier_score_are_those_worked_out_by_hand():
     assert {(metric.n, metric.coverage) for metric in metrics.values()} == {(4, 0.5)}
     for name in ("ece", "brier", "confidence"):
         ends = metrics[f"calibration/{name}"].ci95
-        assert ends is not None
         assert ends[0] < ends[1]
     assert [(each.n, each.accuracy) for each in rows.bins()] == [(1, 0.0), (2, 0.5), (1, 1.0)]
 
@@ -86,14 +83,13 @@ def test_an_edge_belongs_to_the_bin_below_it():
 
 
 def test_intervals_resample_clusters():
-    def width(clusters: int) -> float:
+    def width(clusters):
         rows = ConfidenceRows()
         for number in range(60):
             right = number % 3 > 0
             score = Score(float(right), "A", "correct" if right else "wrong")
             rows.add("choice", str(number % clusters), score, OptionProbabilities({"A": 0.5 + number % 3 / 5}, 1.0))
         ends = rows.metrics(60)[1].ci95
-        assert ends is not None
         return ends[1] - ends[0]
 
     assert width(6) > width(60)

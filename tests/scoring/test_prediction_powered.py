@@ -1,7 +1,5 @@
 """Prediction-powered inference: worked examples, coverage by simulation with fixed seeds, and what a caller got wrong."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np

@@ -116,7 +116,7 @@ def right(kind: str, reply: str, gold: Any, context: AnswerContext = AnswerConte
 
 @DRAWS
 @given(golds(), st.sampled_from(DRESSES))
-def test_the_gold_answer_in_any_dress_is_right(drawn: tuple[str, str], dress: str) -> None:
+def test_the_gold_answer_in_any_dress_is_right(drawn, dress):
     kind, gold = drawn
     assume(not any(mark in gold for mark in ("<", "boxed", "answer", "think", "####")) or "<" not in dress)
     assume(gold.strip(".。:：,; ") and not MARKER.match(gold))
@@ -131,7 +131,7 @@ def test_the_gold_answer_in_any_dress_is_right(drawn: tuple[str, str], dress: st
     st.sampled_from(DRESSES),
     st.sampled_from(["{letter}", "({letter})", "{letter}. {text}", "{text}", "Option {letter}"]),
 )
-def test_an_option_in_any_dress_is_that_option(drawn: tuple[dict[str, str], str], dress: str, form: str) -> None:
+def test_an_option_in_any_dress_is_that_option(drawn, dress, form):
     options, letter = drawn
     text = options[letter]
     assume("text" not in form or len(text) > 1)  # a text of one letter may be another option's letter
@@ -143,7 +143,7 @@ def test_an_option_in_any_dress_is_that_option(drawn: tuple[dict[str, str], str]
 
 @DRAWS
 @given(golds(), st.data())
-def test_the_verbatim_reply_of_one_value_is_wrong_for_another(drawn: tuple[str, str], data: st.DataObject) -> None:
+def test_the_verbatim_reply_of_one_value_is_wrong_for_another(drawn, data):
     kind, gold = drawn
     answer = answer_type(kind)
     other = data.draw(OPEN[kind])
@@ -159,7 +159,7 @@ def test_the_verbatim_reply_of_one_value_is_wrong_for_another(drawn: tuple[str, 
 
 @DRAWS
 @given(st.text(st.sampled_from("0123456789.,-+:/<>=%$°xyzABC "), min_size=1, max_size=8), st.data())
-def test_a_text_that_differs_by_one_sign_is_wrong(gold: str, data: st.DataObject) -> None:
+def test_a_text_that_differs_by_one_sign_is_wrong(gold, data):
     assume(gold.strip() and gold == gold.strip())
     at = data.draw(st.integers(0, len(gold) - 1))
     sign = data.draw(st.sampled_from("0123456789.,-+:/<>=%$°"))
@@ -180,9 +180,7 @@ def test_a_text_that_differs_by_one_sign_is_wrong(gold: str, data: st.DataObject
 
 @DRAWS
 @given(choices(), st.randoms(), st.sampled_from(["{letter}", "The answer is {letter}.", "{text}", "Answer: {text}"]))
-def test_shuffled_options_move_the_letter_and_nothing_else(
-    drawn: tuple[dict[str, str], str], shuffle: Any, form: str
-) -> None:
+def test_shuffled_options_move_the_letter_and_nothing_else(drawn, shuffle, form):
     options, letter = drawn
     text = options[letter]
     assume(len(text) > 1 and not any(mark in text for mark in ("<", "boxed", "{", "}")))
@@ -202,7 +200,7 @@ NOTHING = (
 
 
 @given(st.sampled_from(sorted(OPEN)), st.sampled_from(NOTHING))
-def test_a_reply_without_an_answer_is_not_read(kind: str, reply: str) -> None:
+def test_a_reply_without_an_answer_is_not_read(kind, reply):
     reading = read_as(answer_type(kind, AnswerContext(question="What is shown?")), reply)
     assert reading.value is None and reading.reason
 
@@ -221,7 +219,7 @@ def test_a_reply_without_an_answer_is_not_read(kind: str, reply: str) -> None:
         ]
     ),
 )
-def test_two_options_are_no_answer(drawn: tuple[dict[str, str], str], data: st.DataObject, form: str) -> None:
+def test_two_options_are_no_answer(drawn, data, form):
     options, letter = drawn
     other = data.draw(st.sampled_from([name for name in options if name != letter]))
     assume(not any(len(text.strip()) < 3 or " " in text for text in options.values()))
@@ -231,9 +229,7 @@ def test_two_options_are_no_answer(drawn: tuple[dict[str, str], str], data: st.D
 
 @DRAWS
 @given(golds(), st.data(), st.sampled_from(DRESSES))
-def test_only_the_verbatim_stage_looks_at_the_gold_answer(
-    drawn: tuple[str, str], data: st.DataObject, dress: str
-) -> None:
+def test_only_the_verbatim_stage_looks_at_the_gold_answer(drawn, data, dress):
     kind, gold = drawn
     reply = dress.format(gold)
     answer = answer_type(kind)
@@ -245,9 +241,7 @@ def test_only_the_verbatim_stage_looks_at_the_gold_answer(
 @DRAWS
 @given(golds(), st.sampled_from(DRESSES), TEXTS | WORDS)
 @example(("count", "3"), "Answer: {}", "5")
-def test_what_is_thought_changes_no_reading_and_evidence_reads_the_same(
-    drawn: tuple[str, str], dress: str, thought: str
-) -> None:
+def test_what_is_thought_changes_no_reading_and_evidence_reads_the_same(drawn, dress, thought):
     kind, gold = drawn
     assume("think" not in dress and "<" not in thought and "<" not in gold and "[" not in thought + gold)
     answer = answer_type(kind)

@@ -1,7 +1,5 @@
 """Agreement beyond chance: equal to published worked examples and to independent computations."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 

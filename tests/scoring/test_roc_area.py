@@ -1,7 +1,5 @@
 """The area under the ROC curve against counting of pairs, and its interval against simulated answers of known area."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The public scorers: their documented examples run, and a benchmark that uses them fits on one page."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import json

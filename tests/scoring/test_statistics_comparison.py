@@ -1,7 +1,5 @@
 """Bootstrap, paired comparison, power and variance components."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

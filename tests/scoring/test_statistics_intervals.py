@@ -1,7 +1,5 @@
 """Intervals against published figures, against scipy, and by simulation with fixed seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -6,7 +6,6 @@ ends by itself.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import threading
@@ -233,15 +232,8 @@ def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
             self.connection.close()
 
         def reply(self, status: int, data: Any, headers: dict[str, str] | None = None) -> None:
-            body = data if isinstance(data, bytes) else json.dumps(data).encode()
             try:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                for name, value in (headers or {}).items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
+                self.send(status, data, **{"Content_Type": "application/json", **(headers or {})})
             except OSError:  # the client was killed
                 self.close_connection = True
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import TracebackType
+
+from servers.loopback import JsonHandler, LoopbackServer
 
 MODEL = "stub-vlm"
 
@@ -103,7 +103,7 @@ KINDS: tuple[Callable[[str], tuple[int, bytes]], ...] = (
 )
 
 
-class Echoing:
+class Echoing(LoopbackServer):
     """The server. `seen` holds the command lines of all processes of this user while a request was answered."""
 
     def __init__(self, kinds: int = len(KINDS)) -> None:
@@ -112,23 +112,19 @@ class Echoing:
         turn = count()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(JsonHandler):
             def do_GET(self) -> None:
                 self._reply(200, json.dumps({"data": [{"id": MODEL}, {"id": self._key()}]}).encode())
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.loads(self.read())
                 key, number = self._key(), next(turn)
                 if "messages" not in body:
                     self._reply(400, json.dumps({"error": {"message": f"no messages; {key}"}}).encode())
                     return
                 for path in Path("/proc").glob("[0-9]*/cmdline"):
-                    try:
+                    with suppress(OSError):
                         outer.seen.add(path.read_bytes().decode(errors="replace"))
-                    except OSError:
-                        continue
                 form = list(FORMS.values())[number % len(FORMS)](key)
                 self._reply(*KINDS[number // len(FORMS) % kinds](form))
 
@@ -138,24 +134,9 @@ class Echoing:
                 return key
 
             def _reply(self, status: int, body: bytes) -> None:
-                self.send_response(status, f"said {self._key()}")
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.send_header("X-Key", self._key())
-                self.end_headers()
-                self.wfile.write(body)
+                self.send(status, body, Content_Type="application/json", X_Key=self._key())
 
-            def log_message(self, format: str, *args: object) -> None: ...
+            def send_response(self, code: int, message: str | None = None) -> None:
+                super().send_response(code, f"said {self._key()}")
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> Echoing:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)

@@ -11,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from time import time
-from types import TracebackType
 from typing import Any
 
 from aiohttp import web
 
 from servers.fast import completion
+from servers.loopback import LoopServer
 
 KIND: dict[str, str] = {
     "ok": "",
@@ -99,19 +98,15 @@ _STATUS: dict[str, tuple[int, dict[str, str], bytes]] = {
 }
 
 
-class HostileServer:
+class HostileServer(LoopServer):
     """Use as a context manager. `seen` counts the questions that arrived, by behaviour."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seen: Counter[str] = Counter()
         self.models = ["stub-vlm"]
         self.key: str | None = None
-        self.port = 0
         self._left: Counter[str] = Counter()
-        self._loop = asyncio.new_event_loop()
-        self._up = threading.Event()
-        self._down = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def url(self, behaviour: str, times: int | None = None) -> str:
         """The base URL of one behaviour; with `times`, only so many requests meet it and the next ones are answered."""
@@ -120,21 +115,6 @@ class HostileServer:
             return f"http://127.0.0.1:{self.port}/{behaviour}/v1"
         self._left[behaviour] = times
         return f"http://127.0.0.1:{self.port}/first-{behaviour}/v1"
-
-    def __enter__(self) -> HostileServer:
-        self._thread.start()
-        assert self._up.wait(600)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._down.set)
-        self._thread.join(600)
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
 
     async def _serve(self) -> None:
         app = web.Application(client_max_size=256 << 20)
@@ -146,7 +126,7 @@ class HostileServer:
         await site.start()
         self.port = runner.addresses[0][1]
         self._up.set()
-        await self._down.wait()
+        await self._over.wait()
         await runner.cleanup()
 
     def _refuses(self, request: web.Request) -> bool:

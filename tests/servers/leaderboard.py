@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from servers.loopback import JsonHandler, LoopbackServer
 
 PATH = "/api/submit-with-file/"
 
@@ -47,7 +46,7 @@ class Got:
         return self.parts()["zipFile"].get_payload(decode=True)
 
 
-class Leaderboard:
+class Leaderboard(LoopbackServer):
     """Answers each request by the next of `answers`, and by the last of them from then on."""
 
     def __init__(self, answers: list[Answer]) -> None:
@@ -55,40 +54,25 @@ class Leaderboard:
         self.got: list[Got] = []
         stub = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
+            protocol_version = "HTTP/1.0"
+
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.read()
                 answer = stub.answers[min(len(stub.got), len(stub.answers) - 1)]
                 stub.got.append(Got(self.path, self.headers, body))
                 time.sleep(answer.sleep_s)
                 if answer.hang_up:
                     self.close_connection = True
                     return
-                content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-                self.send_response(answer.status)
-                for name, value in {"Content-Length": str(len(content)), **answer.headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
+                self.send(answer.status, answer.body, **answer.headers)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        super().__init__(Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}{PATH}"
+        return f"{self.origin}{PATH}"
 
 
-@contextmanager
-def leaderboard(*answers: Answer):
-    stub = Leaderboard(list(answers) or [Answer()])
-    thread = threading.Thread(target=stub.server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield stub
-    finally:
-        stub.server.shutdown()
-        stub.server.server_close()
-        thread.join()
+def leaderboard(*answers: Answer) -> Leaderboard:
+    return Leaderboard(list(answers) or [Answer()])

@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from types import TracebackType
 from typing import Any
 
 from aiohttp import web
 
 from servers.fast import MODEL, completion
+from servers.loopback import LoopServer
 
 Take = Callable[[float, int], float | None]
 Headers = Callable[[float], Mapping[str, str]]
@@ -57,7 +56,7 @@ def openai_reset(wait_s: float) -> Mapping[str, str]:
     return {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": f"{int(wait_s * 1000) + 1}ms"}
 
 
-class LimitedServer:
+class LimitedServer(LoopServer):
     """Use as a context manager.
 
     Args:
@@ -80,6 +79,7 @@ class LimitedServer:
         body: Mapping[str, Any] | None = None,
         resets: float = 0.0,
     ) -> None:
+        super().__init__()
         self.received = 0
         self.refused = 0
         self.answered: Counter[str] = Counter()
@@ -87,7 +87,6 @@ class LimitedServer:
         self.taken: list[bool] = []
         self.bodies: list[bytes] = []
         self.keep_bodies = False
-        self.port = 0
         self._take = take
         self._headers = headers
         self._latency_s = latency_s
@@ -97,25 +96,10 @@ class LimitedServer:
         self._chance = random.Random(0)
         self._body = dict(body or {"error": {"message": "Slow down", "code": "rate_limit_exceeded"}})
         self._active = 0
-        self._loop = asyncio.new_event_loop()
-        self._up = threading.Event()
-        self._over = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
-
-    def __enter__(self) -> LimitedServer:
-        self._thread.start()
-        assert self._up.wait(600)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(600)
 
     def go_down(self, seconds: float, after: int) -> None:
         """Close the port and all connections after so many questions, and open it again later."""
@@ -123,10 +107,6 @@ class LimitedServer:
 
     _down_after: int | None = None
     _down_s = 0.0
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
 
     async def _serve(self) -> None:
         if self._slots is not None:

@@ -1,11 +1,12 @@
-"""HTTP servers on loopback: a context manager that serves in a thread, and a handler that replies with JSON."""
+"""Servers on loopback: context managers that serve in a thread, with or without an event loop, and a handler of JSON."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 
@@ -38,9 +39,7 @@ class LoopbackServer:
             self._timer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -54,17 +53,73 @@ class LoopbackServer:
 
 
 class JsonHandler(BaseHTTPRequestHandler):
-    """Reply with JSON and log nothing."""
+    """Reply with JSON, bytes or events, and log nothing."""
 
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Print nothing: a server keeps what its test reads."""
 
-    def send_json(self, data: Any, status: int = 200) -> None:
-        content = json.dumps(data).encode()
+    def read(self) -> bytes:
+        """The body of the request."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def send(self, status: int, data: Any = b"", **headers: str) -> None:
+        """Reply with bytes as they are, or with JSON; names of headers have `_` for `-`."""
+        whole = data if isinstance(data, bytes) else json.dumps(data).encode()
+        kind = {} if isinstance(data, bytes) else {"Content_Type": "application/json"}
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
+        for name, value in {**kind, "Content_Length": str(len(whole)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(whole)
+
+    def send_json(self, data: Any, status: int = 200) -> None:
+        self.send(status, data)
+
+    def send_chat(
+        self, body: Mapping[str, Any], choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int]
+    ) -> None:
+        """Reply with one choice of a chat completion, or, where the request asks for a stream, with its pieces."""
+        if not body.get("stream"):
+            choice = {"index": 0, **choices[0]}
+            self.send(200, {"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage})
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        head = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
+        chunks = [{"choices": [{"index": 0, "finish_reason": None, **choice}]} for choice in choices]
+        for chunk in (*chunks, {"choices": [], "usage": usage}):
+            self.wfile.write(f"data: {json.dumps({**head, **chunk})}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
+
+
+class LoopServer:
+    """A server with an event loop in a thread of its own. `_serve` sets `port` and `_up`, and ends once `_over` is set."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._up = threading.Event()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._up.wait(600)
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(600)
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        raise NotImplementedError

@@ -80,7 +80,7 @@ def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
             self.send_json({"object": "list", "data": [{"id": server.model, "object": "model"}]})
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.read())
             if "messages" not in body:  # the check whether a server is there
                 self.send_json({"error": {"message": "messages are missing"}}, 400)
                 return
@@ -88,21 +88,9 @@ def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
             server.requests.append(request)
             reply = server.answer(request)
             if body.get("stream"):
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Connection", "close")
-                self.end_headers()
-                head = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
-                for chunk in (
-                    {"choices": [{"index": 0, "delta": {"content": reply}, "finish_reason": None}]},
-                    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-                    {"choices": [], "usage": USAGE},
-                ):
-                    self.wfile.write(f"data: {json.dumps({**head, **chunk})}\n\n".encode())
-                self.wfile.write(b"data: [DONE]\n\n")
-                self.close_connection = True
-                return
-            choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
-            self.send_json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
+                choices = [{"delta": {"content": reply}}, {"delta": {}, "finish_reason": "stop"}]
+            else:
+                choices = [{"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}]
+            self.send_chat(body, choices, USAGE)
 
     return Handler

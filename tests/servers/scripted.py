@@ -138,7 +138,7 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             self.send_json({"object": "list", "data": models})
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.read())
             server.keys.add(self.headers.get("Authorization", ""))
             if len(server.asked) >= MOST_REQUESTS or body.get("model") not in server.scripts:
                 self.send_json(
@@ -153,33 +153,16 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             elif isinstance(action, Refuse):
                 self.send_json({"error": {"message": "scripted failure"}}, action.status)
             elif body.get("stream"):
-                self._stream(action, body)
+                self.send_chat(body, list(_chunks(action, body)), USAGE)
             elif isinstance(action, Call):
                 spoken = sum(message["role"] == "assistant" for message in body["messages"])
                 function = {"name": action.tool, "arguments": json.dumps(action.arguments)}
                 called = [{"id": f"call_{spoken}", "type": "function", "function": function}]
                 message = {"role": "assistant", "content": None, "tool_calls": called}
-                choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-                self.send_json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
+                self.send_chat(body, [{"message": message, "finish_reason": "tool_calls"}], USAGE)
             else:
                 text = action.text if isinstance(action, Say) else told(body)
-                choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-                self.send_json({"id": "c", "object": "chat.completion", "choices": [choice], "usage": USAGE})
-
-        def _stream(self, action: Action, body: dict[str, Any]) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            head = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
-            for chunk in _chunks(action, body):
-                self._event({**head, "choices": [{"index": 0, "finish_reason": None, **chunk}]})
-            self._event({**head, "choices": [], "usage": USAGE})
-            self.wfile.write(b"data: [DONE]\n\n")
-            self.close_connection = True
-
-        def _event(self, data: dict[str, Any]) -> None:
-            self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
-            self.wfile.flush()
+                message = {"role": "assistant", "content": text}
+                self.send_chat(body, [{"message": message, "finish_reason": "stop"}], USAGE)
 
     return Handler

@@ -22,7 +22,7 @@ SHORT = Generation(max_tokens=2)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     torch.set_num_threads(1)
     return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
 
@@ -118,7 +118,7 @@ def test_the_values_join_the_trainers_own_evaluation_and_can_choose_the_best_che
 
 
 def test_a_resumed_training_completes_the_evaluation_that_was_cut_and_keeps_the_others(folder, tmp_path):
-    def callback() -> EvaluationCallback:
+    def callback():
         return EvaluationCallback("chart/digits", every_steps=2, limit=4, out=tmp_path / "evals", generation=SHORT)
 
     saving = {"save_strategy": "steps", "save_steps": 4, "max_steps": 6}
@@ -146,7 +146,7 @@ def test_another_training_in_the_same_folder_is_evaluated_anew_and_the_older_run
 
 
 def test_a_failing_evaluation_is_a_warning_and_the_training_goes_on(folder, tmp_path, caplog, monkeypatch):
-    def fails(*arguments: Any, **settings: Any) -> Any:
+    def fails(*arguments, **settings):
         raise SnellenError("the disk is full", "Free some space.")
 
     monkeypatch.setattr("snellen.training.callback.evaluate", fails)

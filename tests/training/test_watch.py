@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,19 +30,17 @@ class Printed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny(tmp_path_factory):
     return tiny_vlm.build(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture
-def watch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Printed]:
+def watch(tmp_path, monkeypatch, capsys):
     """`watch("--once")` over tmp_path/ck, into tmp_path/evals."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ck").mkdir(exist_ok=True)
 
-    def call(*words: object, limit: int = 6) -> Printed:
+    def call(*words, limit=6):
         capsys.readouterr()
         status = main(["watch", "ck", "--out", "evals", "--limit", str(limit), *map(str, COMMON), *map(str, words)])
         printed = capsys.readouterr()
@@ -104,7 +101,7 @@ def test_a_second_call_asks_nothing_again_and_a_larger_limit_extends(watch, tmp_
 
 
 def test_a_checkpoint_that_appears_piece_by_piece_is_read_once_it_is_whole(watch, tmp_path, tiny):
-    def write() -> None:
+    def write():
         for step in (10, 20):
             folder = tmp_path / "ck" / f"checkpoint-{step}"
             folder.mkdir()

@@ -24,7 +24,7 @@ STAND_IN = Path(__file__).with_name("vllm_stand_in.py")
 
 
 @pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stand_in(tmp_path, monkeypatch):
     """A program `vllm` on the PATH, in an empty folder; returns the file in which it says how it was called."""
     programs = tmp_path / "bin"
     programs.mkdir()

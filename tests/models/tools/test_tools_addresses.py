@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import threading
 import time
 import zlib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from aiohttp.abc import AbstractResolver
 
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.settings import ToolLimits
 from snellen.models.tools.url_policy import checked, public
@@ -48,13 +47,11 @@ class Names(AbstractResolver):
         """Nothing is open."""
 
 
-class Site(BaseHTTPRequestHandler):
+class Site(JsonHandler):
     """Pages, redirects, and pages that mean harm. `visits` holds the paths asked for."""
 
+    protocol_version = "HTTP/1.0"
     visits: list[str]
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
 
     def do_GET(self) -> None:
         self.visits.append(self.path)
@@ -111,15 +108,11 @@ class Site(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def site() -> Iterator[tuple[int, list[str]]]:
+def site():
     """A server on loopback: its port, and the paths that were asked for."""
     visits: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Visited", (Site,), {"visits": visits}))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield server.server_address[1], visits
-    server.shutdown()
-    server.server_close()
+    with LoopbackServer(type("Visited", (Site,), {"visits": visits})) as server:
+        yield int(server.origin.rpartition(":")[2]), visits
 
 
 def backend(port: int, names: Names, limits: ToolLimits | None = None) -> WebBackend:
@@ -184,7 +177,7 @@ def backend(port: int, names: Names, limits: ToolLimits | None = None) -> WebBac
         "http://example.org/" + "a" * 3000,
     ],
 )
-async def test_no_form_of_a_forbidden_address_is_reached(url: str) -> None:
+async def test_no_form_of_a_forbidden_address_is_reached(url):
     names = Names()
     with pytest.raises(ToolError):
         await WebBackend(ToolLimits(seconds=5), resolver=names).fetch(url)
@@ -192,23 +185,21 @@ async def test_no_form_of_a_forbidden_address_is_reached(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://example.org/", "https://93.184.216.34/a", "http://[2606:2800:220:1::1]/b"])
-def test_public_addresses_pass(url: str) -> None:
+def test_public_addresses_pass(url):
     assert str(checked(url)) == url
 
 
 @pytest.mark.parametrize(
     "addresses", ["127.0.0.1", "10.0.0.1", "::1", "::ffff:127.0.0.1", ["93.184.216.34", "127.0.0.1"], "169.254.169.254"]
 )
-async def test_a_name_that_resolves_to_a_forbidden_address_is_refused_whole(
-    site: tuple[int, list[str]], addresses: Any
-) -> None:
+async def test_a_name_that_resolves_to_a_forbidden_address_is_refused_whole(site, addresses):
     port, visits = site
     with pytest.raises(ToolError, match="not public"):
         await backend(port, Names(inside_example_org=addresses)).fetch(f"http://inside.example.org:{port}/secret")
     assert visits == []
 
 
-async def test_a_rebinding_name_is_connected_where_it_was_checked(site: tuple[int, list[str]]) -> None:
+async def test_a_rebinding_name_is_connected_where_it_was_checked(site):
     port, visits = site
     names = Names(rebinding_example_org=[NOWHERE, "127.0.0.1"])
     with pytest.raises(ToolError, match=r"cannot be reached|no answer"):
@@ -218,7 +209,7 @@ async def test_a_rebinding_name_is_connected_where_it_was_checked(site: tuple[in
 
 
 @pytest.mark.parametrize("where", ["loopback", "name", "file", "decimal"])
-async def test_a_redirect_is_checked_like_the_first_address(site: tuple[int, list[str]], where: str) -> None:
+async def test_a_redirect_is_checked_like_the_first_address(site, where):
     port, visits = site
     names = Names(open_example_org="127.0.0.1", inside_example_org="127.0.0.1")
     with pytest.raises(ToolError):
@@ -226,7 +217,7 @@ async def test_a_redirect_is_checked_like_the_first_address(site: tuple[int, lis
     assert visits == [f"/to/{where}"]
 
 
-async def test_redirects_are_followed_and_not_for_ever(site: tuple[int, list[str]]) -> None:
+async def test_redirects_are_followed_and_not_for_ever(site):
     port, visits = site
     names = Names(open_example_org="127.0.0.1")
     page = await backend(port, names).fetch(f"http://{ALLOWED}:{port}/to/page")
@@ -238,14 +229,14 @@ async def test_redirects_are_followed_and_not_for_ever(site: tuple[int, list[str
     assert visits.count("/to/round") == 6
 
 
-async def test_a_page_that_unpacks_to_300_megabytes_is_cut(site: tuple[int, list[str]]) -> None:
+async def test_a_page_that_unpacks_to_300_megabytes_is_cut(site):
     port, _ = site
     limits = ToolLimits(page_bytes=1_000_000)
     got = await backend(port, Names(open_example_org="127.0.0.1"), limits).get(f"http://{ALLOWED}:{port}/bomb")
     assert (len(got.data), got.cut) == (1_000_000, True)
 
 
-async def test_a_page_of_ten_megabytes_is_cut_at_the_limit(site: tuple[int, list[str]]) -> None:
+async def test_a_page_of_ten_megabytes_is_cut_at_the_limit(site):
     port, _ = site
     page = await backend(port, Names(open_example_org="127.0.0.1")).fetch(f"http://{ALLOWED}:{port}/long")
     assert page.cut
@@ -253,7 +244,7 @@ async def test_a_page_of_ten_megabytes_is_cut_at_the_limit(site: tuple[int, list
 
 
 @pytest.mark.parametrize(("path", "text"), [("zipped", "packed text"), ("deflate", "bare deflate")])
-async def test_packed_pages_are_read(site: tuple[int, list[str]], path: str, text: str) -> None:
+async def test_packed_pages_are_read(site, path, text):
     port, _ = site
     page = await backend(port, Names(open_example_org="127.0.0.1")).fetch(f"http://{ALLOWED}:{port}/{path}")
     assert page.text == text
@@ -268,16 +259,14 @@ async def test_packed_pages_are_read(site: tuple[int, list[str]], path: str, tex
         ("slow", "within 0.5 s", 0.5),
     ],
 )
-async def test_what_cannot_be_read_is_told(site: tuple[int, list[str]], path: str, why: str, seconds: float) -> None:
+async def test_what_cannot_be_read_is_told(site, path, why, seconds):
     port, _ = site
     names = Names(open_example_org="127.0.0.1")
     with pytest.raises(ToolError, match=why):
         await backend(port, names, ToolLimits(seconds=seconds)).fetch(f"http://{ALLOWED}:{port}/{path}")
 
 
-async def test_no_proxy_of_the_environment_stands_between_check_and_connection(
-    site: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_proxy_of_the_environment_stands_between_check_and_connection(site, monkeypatch):
     port, visits = site
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{port}")

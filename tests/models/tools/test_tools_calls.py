@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from base64 import b64decode
-from pathlib import Path
 
 import photographs
 import pytest
@@ -36,13 +35,8 @@ CAT = photographs.png(photographs.photograph("chelsea.png"))
 FIVE = ["web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image"]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
-def pages(tmp_path: Path) -> Path:
+def pages(tmp_path):
     home = tmp_path / "pages"
     home.mkdir()
     (home / "cat.png").write_bytes(CAT)
@@ -56,7 +50,7 @@ def call(settings: ToolSettings, name: str, arguments: object, context: Context 
     return asyncio.run(tool.call(arguments, context or Context(ToolImages([CAT]))))
 
 
-def test_the_five_tools_are_given_where_there_is_something_to_search(pages: Path) -> None:
+def test_the_five_tools_are_given_where_there_is_something_to_search(pages):
     assert [tool.name for tool in all_tools(ToolSettings())] == ["crop_zoom", "view_image"]
     tools = all_tools(ToolSettings(pages=str(pages)))
     assert [tool.name for tool in tools] == FIVE
@@ -66,7 +60,7 @@ def test_the_five_tools_are_given_where_there_is_something_to_search(pages: Path
         assert json.loads(json.dumps(tool.parameters))["required"] is not None
 
 
-def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
+def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages):
     settings = ToolSettings(pages=str(pages), limits=ToolLimits(text_chars=500))
     assert "https://example.org/cat" in call(settings, "web_search", {"query": "ginger", "k": "3"}).text
     page = call(settings, "fetch_url", {"url": "https://example.org/cat"})
@@ -77,14 +71,13 @@ def test_a_search_leads_to_a_page_and_a_page_is_read_on(pages: Path) -> None:
     assert "Chelsea (similarity 100, local)" in found.text
 
 
-def test_a_picture_is_shown_whole_and_in_parts(pages: Path) -> None:
+def test_a_picture_is_shown_whole_and_in_parts(pages):
     context = Context(ToolImages([CAT]))
     settings = ToolSettings(pages=str(pages), limits=ToolLimits(image_side=200))
     seen = call(settings, "view_image", {"image": "image.png"}, context)
     assert seen.text == "image.png: 451 x 300 pixels, shown at 200 x 133"
     part = call(ToolSettings(), "crop_zoom", {"image": "image.png", "box": [0.5, 0, 1, 0.5], "scale": 3}, context)
     header = read_header(part.images[0])
-    assert header is not None
     assert header.upright_size == (675, 450)
     assert part.text == "view-1.jpg: pixels 226, 0 to 451, 150 of image.png (451 x 300), shown at 675 x 450"
     again = call(ToolSettings(), "crop_zoom", {"image": "view-1.jpg", "box": ["0", "0", "100", "100"]}, context)
@@ -110,7 +103,7 @@ def test_a_picture_is_shown_whole_and_in_parts(pages: Path) -> None:
         ("fetch_url", {"url": "http://169.254.169.254/"}, "not in the collection"),
     ],
 )
-def test_what_a_tool_refuses_is_told_to_the_model(pages: Path, tool: str, arguments: object, why: str) -> None:
+def test_what_a_tool_refuses_is_told_to_the_model(pages, tool, arguments, why):
     result = call(ToolSettings(pages=str(pages)), tool, arguments)
     assert result.error
     assert why in result.text
@@ -119,7 +112,7 @@ def test_what_a_tool_refuses_is_told_to_the_model(pages: Path, tool: str, argume
 @pytest.mark.parametrize(
     "name", ["../gold.png", "/gold.png", "..", "a/../../gold.png", "link.png", "x\0.png", "sub", ""]
 )
-def test_no_picture_outside_of_the_folder_is_read(tmp_path: Path, name: str) -> None:
+def test_no_picture_outside_of_the_folder_is_read(tmp_path, name):
     folder = tmp_path / "sample"
     (folder / "sub").mkdir(parents=True)
     (folder / "image.png").write_bytes(CAT)
@@ -133,14 +126,14 @@ def test_no_picture_outside_of_the_folder_is_read(tmp_path: Path, name: str) -> 
     )
 
 
-def test_a_picture_that_claims_to_be_enormous_is_refused_before_it_is_decoded() -> None:
+def test_a_picture_that_claims_to_be_enormous_is_refused_before_it_is_decoded():
     bomb = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0" + b"\0" * 100
     result = call(ToolSettings(), "view_image", {"image": "image.png"}, Context(ToolImages([bomb])))
     assert result.error
     assert "60000 x 60000" in result.text
 
 
-def test_calls_are_counted_over_all_tools(pages: Path) -> None:
+def test_calls_are_counted_over_all_tools(pages):
     settings = ToolSettings(pages=str(pages), limits=ToolLimits(calls=2))
     context = Context(ToolImages([CAT]))
     for _ in range(2):
@@ -175,7 +168,7 @@ class Counting:
         return [ImageHit("https://example.org/1", "title", "https://example.org/1.png", 98.5, "engine")]
 
 
-async def test_a_recorded_run_repeats_without_anybody_being_asked(tmp_path: Path) -> None:
+async def test_a_recorded_run_repeats_without_anybody_being_asked(tmp_path):
     inner = Counting()
     first = Recorded(inner, tmp_path, 5)
     said = (
@@ -198,7 +191,7 @@ async def test_a_recorded_run_repeats_without_anybody_being_asked(tmp_path: Path
     assert inner.asked == ["cat", "https://a.org/", "https://a.org/x.png", "picture", "cat"]
 
 
-async def test_faults_are_repeated_too_and_passing_ones_are_asked_again(tmp_path: Path) -> None:
+async def test_faults_are_repeated_too_and_passing_ones_are_asked_again(tmp_path):
     inner = Counting()
     inner.fault = ToolError("HTTP 404")
     live, replayed = Recorded(inner, tmp_path, 0.05), Recorded(None, tmp_path, 5)
@@ -216,7 +209,7 @@ async def test_faults_are_repeated_too_and_passing_ones_are_asked_again(tmp_path
     assert await replayed.search("slow", 3) == await live.search("slow", 3)
 
 
-async def test_two_who_ask_the_same_at_once_are_told_the_same(tmp_path: Path) -> None:
+async def test_two_who_ask_the_same_at_once_are_told_the_same(tmp_path):
     inner = Counting()
     inner.wait = 0.05
     answers = await asyncio.gather(*(Recorded(inner, tmp_path, 5).search("cat", 3) for _ in range(5)))
@@ -224,7 +217,7 @@ async def test_two_who_ask_the_same_at_once_are_told_the_same(tmp_path: Path) ->
     assert len(inner.asked) == 5
 
 
-async def test_a_recorded_picture_that_was_changed_is_not_given(tmp_path: Path) -> None:
+async def test_a_recorded_picture_that_was_changed_is_not_given(tmp_path):
     await Recorded(Counting(), tmp_path, 5).fetch("https://a.org/x.png")
     (kept,) = (tmp_path / "pictures").iterdir()
     kept.write_bytes(b"another")
@@ -244,24 +237,24 @@ async def test_a_recorded_picture_that_was_changed_is_not_given(tmp_path: Path) 
         ("{", "truncated"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_settings_that_make_no_sense_are_refused(tmp_path, text, why):
     (tmp_path / "tools.json").write_text(text)
     with pytest.raises(UsageError, match=why):
         load(tmp_path / "tools.json")
 
 
-def test_a_tool_that_the_settings_cannot_give_is_refused_by_name() -> None:
+def test_a_tool_that_the_settings_cannot_give_is_refused_by_name():
     with pytest.raises(UsageError, match="web_search cannot be given"):
         all_tools(ToolSettings(tools=("web_search",)))
 
 
-def test_who_gets_the_picture_is_said_before_it_is_sent() -> None:
+def test_who_gets_the_picture_is_said_before_it_is_sent():
     assert ToolSettings().notices() == []
     (notice,) = ToolSettings(backend="web", reverse_engines=("Yandex",)).notices()
     assert "third parties: Yandex" in notice
 
 
-async def test_the_mcp_server_gives_the_same_tools(pages: Path, tmp_path: Path) -> None:
+async def test_the_mcp_server_gives_the_same_tools(pages, tmp_path):
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -297,7 +290,7 @@ async def test_the_mcp_server_gives_the_same_tools(pages: Path, tmp_path: Path) 
         assert "all 4 calls" in (await session.call_tool("view_image", {"image": "image.png"})).content[0].text
 
 
-def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: Path) -> None:
+def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages, tmp_path):
     sample = tmp_path / "it's a sample"
     sample.mkdir()
     (sample / "image.png").write_bytes(CAT)
@@ -308,7 +301,7 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
     assert all(f"- `{name} " in page for name in FIVE)
     bare = {"PATH": os.environ["PATH"], "SNELLEN_CACHE": str(tmp_path / "another"), "HOME": str(tmp_path)}
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*words):
         return subprocess.run(
             [str(command), *words], capture_output=True, text=True, env=bare, timeout=600, check=False
         )
@@ -327,13 +320,13 @@ def test_a_skill_is_a_page_to_read_and_a_command_to_run(pages: Path, tmp_path: P
     assert "crop_zoom --image TEXT --box LEFT,TOP,RIGHT,BOTTOM [--scale X]" in run("--help").stdout
 
 
-async def test_engines_that_the_user_named_are_asked_in_turns_and_may_fail() -> None:
+async def test_engines_that_the_user_named_are_asked_in_turns_and_may_fail():
     httpx = pytest.importorskip("httpx", reason="PicImageSearch is not installed: its engines are not tested")
     from snellen.models.tools import reverse_image
 
     posted: list[bytes] = []
 
-    def answer(request: object) -> object:
+    def answer(request):
         posted.append(request.content)  # type: ignore[attr-defined]
         return httpx.Response(500, text="no")
 
@@ -343,6 +336,6 @@ async def test_engines_that_the_user_named_are_asked_in_turns_and_may_fail() -> 
     assert any(CAT in body for body in posted)
 
 
-def test_the_same_tools_have_the_same_words_for_every_agent(pages: Path) -> None:
+def test_the_same_tools_have_the_same_words_for_every_agent(pages):
     tools: list[Tool] = all_tools(ToolSettings(pages=str(pages)))
     assert all(tool.description.endswith(".") and len(tool.description) < 200 for tool in tools)

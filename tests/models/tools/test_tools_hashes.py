@@ -49,16 +49,14 @@ def near_ones(rng: np.random.Generator, size: int, share: float) -> tuple[np.nda
     farthest=st.integers(0, BITS),
     block=st.sampled_from([1, 7, 16, 64]),
 )
-def test_the_search_is_that_of_comparing_one_by_one(
-    seed: int, size: int, share: float, k: int, farthest: int, block: int
-) -> None:
+def test_the_search_is_that_of_comparing_one_by_one(seed, size, share, k, farthest, block):
     words, asked = near_ones(np.random.default_rng(seed), size, share)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(perceptual_hash, "BLOCK", block)
         assert HashIndex(words).nearest(asked, k, farthest) == one_by_one(words, asked, k, farthest)
 
 
-def test_what_lies_beyond_the_first_block_is_found_by_its_number() -> None:
+def test_what_lies_beyond_the_first_block_is_found_by_its_number():
     rng = np.random.default_rng(3)
     words = rng.integers(0, 2**64, (len(CROPS), WORDS, 2 * perceptual_hash.BLOCK + 17), dtype=np.uint64)
     asked = rng.integers(0, 2**64, (2, len(CROPS), WORDS), dtype=np.uint64)

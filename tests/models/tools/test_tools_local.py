@@ -22,13 +22,8 @@ from snellen.models.tools.local_index import LocalBackend, build
 from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
-def collection(tmp_path: Path) -> Path:
+def collection(tmp_path):
     """Pages in every form, and three photographs."""
     home = tmp_path / "pages"
     (home / "img").mkdir(parents=True)
@@ -60,7 +55,7 @@ def backend(folder: Path) -> LocalBackend:
     return LocalBackend(folder, build(folder))
 
 
-def test_pages_of_every_form_are_found_best_first(collection: Path) -> None:
+def test_pages_of_every_form_are_found_best_first(collection):
     local = backend(collection)
     assert local.find("green-eyed CAT", 5)[0].url == "https://pages.invalid/cat.html"
     assert [hit.title for hit in local.find("launch", 5)] == ["A rocket"]
@@ -71,7 +66,7 @@ def test_pages_of_every_form_are_found_best_first(collection: Path) -> None:
     assert local.find("!?", 5) == []
 
 
-async def test_a_page_is_fetched_by_its_address_and_shows_its_pictures(collection: Path) -> None:
+async def test_a_page_is_fetched_by_its_address_and_shows_its_pictures(collection):
     local = backend(collection)
     page = await local.fetch("https://pages.invalid/cat.html")
     assert page.text == "A ginger cat with green eyes.more"
@@ -85,13 +80,13 @@ async def test_a_page_is_fetched_by_its_address_and_shows_its_pictures(collectio
     "url",
     ["https://pages.invalid/../secret.txt", "file:///etc/passwd", "https://example.org/", "/etc/passwd", "cat.html"],
 )
-async def test_nothing_but_the_collection_is_fetched(collection: Path, url: str) -> None:
+async def test_nothing_but_the_collection_is_fetched(collection, url):
     (collection.parent / "secret.txt").write_text("gold")
     with pytest.raises(ToolError, match="not in the collection"):
         await backend(collection).fetch(url)
 
 
-async def test_a_picture_leads_to_the_page_that_shows_it(collection: Path) -> None:
+async def test_a_picture_leads_to_the_page_that_shows_it(collection):
     local = backend(collection)
     copy = photographs.png(
         photographs.mirror(photographs.crop(photographs.photograph("rocket.jpg"), 0.05, 0.05, 0.05, 0.05))
@@ -108,7 +103,7 @@ async def test_a_picture_leads_to_the_page_that_shows_it(collection: Path) -> No
         await local.reverse(photographs.png(Image.new("RGB", (80, 80), "grey")), 5)
 
 
-def test_the_index_is_built_once_and_anew_when_a_page_changes(collection: Path) -> None:
+def test_the_index_is_built_once_and_anew_when_a_page_changes(collection):
     first = build(collection)
     made = (first / "pages.sqlite").stat().st_mtime_ns
     assert build(collection) == first
@@ -130,7 +125,7 @@ def test_the_index_is_built_once_and_anew_when_a_page_changes(collection: Path) 
         ("two.jsonl", '{"url": "https://a.org", "text": "x"}\n{"url": "https://a.org", "text": "y"}\n', "second page"),
     ],
 )
-def test_a_page_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: str, why: str) -> None:
+def test_a_page_that_cannot_be_read_is_named(tmp_path, name, content, why):
     (tmp_path / "pages").mkdir()
     (tmp_path / "secret.png").write_bytes(photographs.png(photographs.photograph("coins.png")))
     (tmp_path / "pages" / name).write_text(content)
@@ -138,7 +133,7 @@ def test_a_page_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
         build(tmp_path / "pages")
 
 
-def test_links_that_lead_out_of_the_collection_are_refused(tmp_path: Path) -> None:
+def test_links_that_lead_out_of_the_collection_are_refused(tmp_path):
     (tmp_path / "pages").mkdir()
     (tmp_path / "gold.txt").write_text("gold")
     (tmp_path / "pages" / "page.txt").symlink_to(tmp_path / "gold.txt")
@@ -146,7 +141,7 @@ def test_links_that_lead_out_of_the_collection_are_refused(tmp_path: Path) -> No
         build(tmp_path / "pages")
 
 
-def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
+def test_scores_are_those_of_the_formula(tmp_path):
     write_index([("a", "cat cat dog"), ("b", "dog"), ("c", "bird")], tmp_path)
     index = open_index(tmp_path)
     # Lengths count a title's word three times: 6, 4 and 4, on average 14 / 3.
@@ -157,17 +152,17 @@ def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     assert best_pages(index, ["unknown"], 5) == best_pages(index, [], 5) == []
 
 
-def test_pages_of_equal_score_come_in_their_order(tmp_path: Path) -> None:
+def test_pages_of_equal_score_come_in_their_order(tmp_path):
     write_index([("a", "cat")] * 20, tmp_path)
     assert best_pages(open_index(tmp_path), ["cat"], 5) == [0, 1, 2, 3, 4]
 
 
-def test_pages_without_a_word_are_indexed_and_not_found(tmp_path: Path) -> None:
+def test_pages_without_a_word_are_indexed_and_not_found(tmp_path):
     write_index([("", "--")] * 2, tmp_path)
     assert best_pages(open_index(tmp_path), ["cat"], 5) == []
 
 
-def test_words_are_those_of_many_languages() -> None:
+def test_words_are_those_of_many_languages():
     assert split_words("Fjäll-räv, 3 ÅR!") == ["fjall", "rav", "3", "ar"]
     assert split_words("白頭鷲 Eagle") == ["白頭", "頭鷲", "eagle"]
     assert snippet("x " * 500 + "needle in hay", ["needle"], 60).startswith("… x")
@@ -190,13 +185,13 @@ def test_words_are_those_of_many_languages() -> None:
         "<title>" * 70_000,
     ],
 )
-def test_hostile_pages_take_time_in_proportion_to_their_length(page: str) -> None:
+def test_hostile_pages_take_time_in_proportion_to_their_length(page):
     started = time.process_time()
     read_page(page, "https://example.org/")
     assert time.process_time() - started < 5
 
 
-def test_a_mirrored_hash_is_the_hash_of_the_mirrored_picture() -> None:
+def test_a_mirrored_hash_is_the_hash_of_the_mirrored_picture():
     picture = photographs.photograph("coffee.png")
     both = variants(picture, mirrored=True)
     drawn = variants(photographs.mirror(picture))
@@ -206,7 +201,7 @@ def test_a_mirrored_hash_is_the_hash_of_the_mirrored_picture() -> None:
     assert int(np.bitwise_count(both[1] ^ drawn)[:5].sum()) <= 20
 
 
-def test_copies_are_found_among_other_pictures_and_strangers_are_not() -> None:
+def test_copies_are_found_among_other_pictures_and_strangers_are_not():
     rng = np.random.default_rng(2)
     originals = photographs.originals()[::3]
     hashes = [one for picture in originals if (one := variants(picture)) is not None]
@@ -228,7 +223,7 @@ def test_copies_are_found_among_other_pictures_and_strangers_are_not() -> None:
     assert told <= 8
 
 
-def test_an_original_is_found_by_its_crop_and_a_crop_by_its_original() -> None:
+def test_an_original_is_found_by_its_crop_and_a_crop_by_its_original():
     whole = photographs.photograph("astronaut.png")
     part = photographs.crop(whole, 0.05, 0.05, 0.05, 0.05)
     for held, asked in ((whole, part), (part, whole), (part, photographs.mirror(whole))):
@@ -239,7 +234,7 @@ def test_an_original_is_found_by_its_crop_and_a_crop_by_its_original() -> None:
         assert (number, distance <= 20) == (0, True)
 
 
-def test_a_search_over_a_hundred_thousand_hashes_takes_milliseconds() -> None:
+def test_a_search_over_a_hundred_thousand_hashes_takes_milliseconds():
     rng = np.random.default_rng(0)
     index = HashIndex(rng.integers(0, 2**64, (9, 4, 100_000), dtype=np.uint64))
     query = variants(photographs.photograph("chelsea.png"), True)
@@ -252,7 +247,7 @@ def test_a_search_over_a_hundred_thousand_hashes_takes_milliseconds() -> None:
     assert (time.process_time() - started) / 5 < 0.06
 
 
-def test_an_index_that_is_damaged_says_what_to_do(collection: Path) -> None:
+def test_an_index_that_is_damaged_says_what_to_do(collection):
     index = build(collection)
     os.truncate(index / "data.csc.index.npy", 10)
     with pytest.raises(DataError, match="cannot be read"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import photographs
@@ -35,13 +34,13 @@ QUESTION = Prompt((Image(BytesBlob("cat", CAT)), Text("What is it called?")), "B
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> ToolSettings:
+def settings(tmp_path):
     home = tmp_path / "pages"
     home.mkdir()
     (home / "cat.png").write_bytes(CAT)
@@ -62,7 +61,7 @@ async def ask(
             await model.close()
 
 
-async def test_a_model_crops_searches_reads_and_answers(settings: ToolSettings) -> None:
+async def test_a_model_crops_searches_reads_and_answers(settings):
     script = [
         Call("crop_zoom", {"image": "image.png", "box": [0.2, 0.2, 0.8, 0.8]}),
         Call("reverse_image_search", {"image": "image.png"}),
@@ -90,7 +89,7 @@ async def test_a_model_crops_searches_reads_and_answers(settings: ToolSettings) 
     assert asked[0]["max_tokens"] == asked[3]["max_tokens"] == 50
 
 
-async def test_the_question_goes_out_as_it_does_without_tools(settings: ToolSettings) -> None:
+async def test_the_question_goes_out_as_it_does_without_tools(settings):
     writer = BodyWriter("mock", ModelOptions(media=MediaSettings(max_long_side=100)))
     plain = json.loads((await writer.write(QUESTION)).sent)
     _, asked = await ask([Say("Chelsea")], settings, media=MediaSettings(max_long_side=100))
@@ -106,7 +105,7 @@ async def test_the_question_goes_out_as_it_does_without_tools(settings: ToolSett
     ]
 
 
-async def test_a_corrupted_or_blank_picture_is_not_seen_whole_through_the_tools(settings: ToolSettings) -> None:
+async def test_a_corrupted_or_blank_picture_is_not_seen_whole_through_the_tools(settings):
     script = [Call("view_image", {"image": "image.png"}), Say("grey")]
     reply, _ = await ask(script, settings, media=MediaSettings(blank=True))
     steps = read(reply.trace)
@@ -114,19 +113,19 @@ async def test_a_corrupted_or_blank_picture_is_not_seen_whole_through_the_tools(
     assert sha256(CAT).hexdigest() not in seen
 
 
-async def test_a_picture_is_cropped_in_its_full_size_however_small_it_was_sent(settings: ToolSettings) -> None:
+async def test_a_picture_is_cropped_in_its_full_size_however_small_it_was_sent(settings):
     script = [Call("crop_zoom", {"image": "image.png", "box": [0, 0, 1, 1], "scale": 1}), Say("a cat")]
     reply, _ = await ask(script, settings, media=MediaSettings(max_long_side=100))
     assert "(451 x 300)" in read(reply.trace)[2].result
 
 
-async def test_the_same_call_a_third_time_is_a_loop_and_keeps_its_trace(settings: ToolSettings) -> None:
+async def test_the_same_call_a_third_time_is_a_loop_and_keeps_its_trace(settings):
     with pytest.raises(AgentLoopError, match="web_search 3 times") as caught:
         await ask([Call("web_search", {"query": "cat"})], settings)
     assert calls_by_tool(read(caught.value.trace)) == {"web_search": 3}
 
 
-async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings: ToolSettings) -> None:
+async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings):
     script = [Call("web_search", {"query": "cat", "k": number}) for number in (1, 2)] + [Say("a cat, I think")]
     from msgspec import structs
 
@@ -138,13 +137,13 @@ async def test_when_turns_are_used_up_the_model_is_asked_for_its_answer(settings
     assert [body.get("tool_choice") for body in asked] == [None, "none"]
 
 
-async def test_a_model_that_says_nothing_has_given_no_answer(settings: ToolSettings) -> None:
+async def test_a_model_that_says_nothing_has_given_no_answer(settings):
     with pytest.raises(AgentNoAnswerError) as caught:
         await ask([Call("view_image", {"image": "image.png"}), Say("  ")], settings)
     assert turns(read(caught.value.trace)) == 2
 
 
-async def test_what_goes_wrong_in_a_tool_is_told_and_the_conversation_goes_on(settings: ToolSettings) -> None:
+async def test_what_goes_wrong_in_a_tool_is_told_and_the_conversation_goes_on(settings):
     script = [Call("browser", {}), Call("fetch_url", {"url": "http://127.0.0.1/"}), Repeat()]
     reply, _ = await ask(script, settings)
     assert "there is no tool 'browser'" in reply.text
@@ -152,12 +151,10 @@ async def test_what_goes_wrong_in_a_tool_is_told_and_the_conversation_goes_on(se
     assert [step.error for step in read(reply.trace) if step.role == "tool"] == [True, True]
 
 
-async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversation_is_kept(
-    settings: ToolSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversation_is_kept(settings, monkeypatch):
     waits: list[float] = []
 
-    async def pause(seconds: float) -> None:
+    async def pause(seconds):
         waits.append(seconds)
 
     monkeypatch.setattr("snellen.models.tools.model.asyncio.sleep", pause)
@@ -175,15 +172,13 @@ async def test_a_server_that_fails_in_between_is_asked_again_and_the_conversatio
     assert waits[:5] == [1.0, 2.0, 4.0, 8.0, 16.0] and sum(waits) == 300.0, "a busy server costs patience, not attempts"
 
 
-async def test_a_hanging_server_ends_as_a_timeout(settings: ToolSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_server_ends_as_a_timeout(settings, monkeypatch):
     monkeypatch.setattr("snellen.models.tools.model.ATTEMPTS", 1)
     with pytest.raises(ModelTimeoutError):
         await ask([Call("web_search", {"query": "cat"}), Hang()], settings, timeout_s=0.5)
 
 
-async def test_a_key_reaches_the_server_and_nothing_else(
-    settings: ToolSettings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_key_reaches_the_server_and_nothing_else(settings, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "k3y-of-the-test-2718281828")
     with ScriptedServer({"mock": [Call("web_search", {"query": "k3y-of-the-test-2718281828"}), Repeat()]}) as server:
         model = ToolsModel("mock", ModelOptions(base_url=server.url), settings)
@@ -193,7 +188,7 @@ async def test_a_key_reaches_the_server_and_nothing_else(
     assert "2718281828" not in json.dumps(model.identity()) + reply.text
 
 
-def test_the_run_knows_its_tools_and_the_pages_behind_them(settings: ToolSettings, tmp_path: Path) -> None:
+def test_the_run_knows_its_tools_and_the_pages_behind_them(settings, tmp_path):
     (tmp_path / "tools.json").write_text('{"pages": "pages", "limits": {"turns": 5}}')
     model = open_model("tools:mock", ModelOptions(tools=str(tmp_path / "tools.json")))
     before = model.identity()
@@ -207,7 +202,7 @@ def test_the_run_knows_its_tools_and_the_pages_behind_them(settings: ToolSetting
         open_model("api:mock", ModelOptions(tools="tools.json"))
 
 
-async def test_a_collection_that_is_not_there_is_told_before_the_run(tmp_path: Path) -> None:
+async def test_a_collection_that_is_not_there_is_told_before_the_run(tmp_path):
     model = ToolsModel(
         "mock", ModelOptions(base_url="http://127.0.0.1:9/v1"), ToolSettings(pages=str(tmp_path / "none"))
     )
@@ -225,7 +220,7 @@ async def test_a_collection_that_is_not_there_is_told_before_the_run(tmp_path: P
         ([{"id": "a", "function": {"name": "f", "arguments": "{x: 1"}}], ("a", None, "the arguments are not JSON")),
     ],
 )
-def test_tool_calls_are_read_as_servers_write_them(calls: list[object], expected: tuple[str, object, str]) -> None:
+def test_tool_calls_are_read_as_servers_write_them(calls, expected):
     data = json.dumps({"choices": [{"message": {"content": None, "tool_calls": calls}}]}).encode()
     (call,) = read_calls(data, 0)
     assert (call.id, call.arguments) == expected[:2]

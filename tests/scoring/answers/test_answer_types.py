@@ -52,10 +52,10 @@ WRITTEN: dict[str, st.SearchStrategy[str]] = {
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_a_gold_value_is_read_back_as_shown_and_in_any_dress(kind: str) -> None:
+def test_a_gold_value_is_read_back_as_shown_and_in_any_dress(kind):
     @settings(max_examples=40)
     @given(cell=WRITTEN[kind], dress=st.sampled_from(DRESS))
-    def law(cell: str, dress: str) -> None:
+    def law(cell, dress):
         answers = answer_type(kind)
         gold = answers.parse_gold(cell)
         assume(not (dress.startswith('"') and '"' in cell))
@@ -67,10 +67,10 @@ def test_a_gold_value_is_read_back_as_shown_and_in_any_dress(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["quantity", "date", "time", "list", "json"])
-def test_the_reply_of_another_value_is_wrong(kind: str) -> None:
+def test_the_reply_of_another_value_is_wrong(kind):
     @settings(max_examples=60)
     @given(cell=WRITTEN[kind], other=WRITTEN[kind])
-    def law(cell: str, other: str) -> None:
+    def law(cell, other):
         answers = answer_type(kind)
         gold, value = answers.parse_gold(cell), answers.parse(other)
         assert answers.same(value, gold) <= _alike(kind, value, gold)
@@ -111,7 +111,7 @@ def _alike(kind: str, value: Any, gold: Any) -> bool:
     unit=st.sampled_from(["kg", "$", "°C", "%", "km/h", "€", "mi"]),
     wrong=st.sampled_from(["-{n}{u}", "{m}{u}", "{n}0{u}", "{n}"]),
 )
-def test_a_quantity_that_differs_by_a_sign_a_digit_or_its_unit_is_wrong(number: int, unit: str, wrong: str) -> None:
+def test_a_quantity_that_differs_by_a_sign_a_digit_or_its_unit_is_wrong(number, unit, wrong):
     answers = answer_type("quantity")
     reply = answers.parse(wrong.format(n=number, m=number + 1, u=f" {unit}"))
     assert reply is not None and not answers.same(reply, answers.parse_gold(f"{number} {unit}"))
@@ -150,9 +150,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize(("pairs", "expected"), [(SAME, True), (DIFFERENT, False)])
-def test_ordinary_ways_to_write_a_value_and_ordinary_other_values(
-    pairs: dict[str, list[tuple[str, str]]], expected: bool
-) -> None:
+def test_ordinary_ways_to_write_a_value_and_ordinary_other_values(pairs, expected):
     for kind, cases in pairs.items():
         answers = answer_type(kind)
         for reply, cell in cases:
@@ -173,19 +171,19 @@ NO_VALUE = {
 
 
 @pytest.mark.parametrize("kind", NO_VALUE)
-def test_a_text_that_is_not_exactly_one_value_is_none(kind: str) -> None:
+def test_a_text_that_is_not_exactly_one_value_is_none(kind):
     answers = answer_type(kind)
     assert {text: value for text in NO_VALUE[kind].split("|") if (value := answers.parse(text)) is not None} == {}
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_any_text_and_any_cell_is_a_value_or_a_refusal(kind: str) -> None:
+def test_any_text_and_any_cell_is_a_value_or_a_refusal(kind):
     @settings(max_examples=60)
     @given(
         text=st.text(max_size=60) | st.text("0123456789.,:/-+ $€%'\"[](){}amphkg一三年月日点", max_size=30),
         decimal=st.sampled_from(".,"),
     )
-    def law(text: str, decimal: str) -> None:
+    def law(text, decimal):
         answers = answer_type(kind, AnswerContext(question=text, decimal=decimal))
         try:
             gold = answers.parse_gold(text)
@@ -210,14 +208,12 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("reply", "cell", "question", "unit", "expected"), ASKED)
-def test_a_number_without_a_unit_is_in_the_unit_that_the_question_asks_for(
-    reply: str, cell: str, question: str, unit: str, expected: bool
-) -> None:
+def test_a_number_without_a_unit_is_in_the_unit_that_the_question_asks_for(reply, cell, question, unit, expected):
     answers = answer_type("quantity", AnswerContext(question=question, unit=unit))
     assert answers.same(answers.parse(reply), answers.parse_gold(cell)) is expected
 
 
-def test_cells_of_spreadsheets_are_read() -> None:
+def test_cells_of_spreadsheets_are_read():
     assert answer_type("date").show(answer_type("date").parse_gold(dt.datetime(2024, 3, 1))) == "2024-03-01"
     assert answer_type("time").show(answer_type("time").parse_gold(dt.time(10, 5))) == "10:05"
     assert answer_type("list").parse_gold(["red", 3]).items == ("red", "3")
@@ -225,7 +221,7 @@ def test_cells_of_spreadsheets_are_read() -> None:
     assert answer_type("json").parse_gold({"a": Decimal("1.5")})
 
 
-def test_a_gold_date_whose_day_is_open_is_refused_unless_the_column_tells() -> None:
+def test_a_gold_date_whose_day_is_open_is_refused_unless_the_column_tells():
     with pytest.raises(GoldError, match="may be 2024-02-01 or 2024-01-02"):
         answer_type("date").parse_gold("01/02/2024")
     for day_first, shown in ((True, "2024-02-01"), (False, "2024-01-02")):
@@ -233,7 +229,7 @@ def test_a_gold_date_whose_day_is_open_is_refused_unless_the_column_tells() -> N
         assert answers.show(answers.parse_gold("01/02/2024")) == shown
 
 
-def test_the_order_of_a_list_counts_where_the_question_asks_for_one() -> None:
+def test_the_order_of_a_list_counts_where_the_question_asks_for_one():
     for question, expected in (
         ("Which colours?", True),
         ("Colours from left to right?", False),
@@ -243,7 +239,7 @@ def test_the_order_of_a_list_counts_where_the_question_asks_for_one() -> None:
         assert answers.same(answers.parse("b, a"), answers.parse_gold("a, b")) is expected
 
 
-def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year() -> None:
+def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year():
     answers = answer_type("date")
     for month, number in MONTHS.items():
         assert answers.parse(month) is None
@@ -258,7 +254,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("kind", "sentence", "shown"), FOUND)
-def test_every_value_that_a_sentence_may_answer_with_is_found(kind: str, sentence: str, shown: list[str]) -> None:
+def test_every_value_that_a_sentence_may_answer_with_is_found(kind, sentence, shown):
     answers = answer_type(kind)
     assert [answers.show(found.value) for found in answers.find(Sentence(sentence, 0, len(sentence)))] == shown
 
@@ -273,7 +269,7 @@ PIECES = ["1", "1,", "1.", "1:", "1/", "-1", "1 ", "1 kg ", "$1", "5 ft ", "may 
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_reading_takes_time_in_proportion_to_the_length(kind: str) -> None:
+def test_reading_takes_time_in_proportion_to_the_length(kind):
     answers = answer_type(kind)
     for piece in PIECES:
         short, long = (piece * (length // len(piece)) for length in (2_000, 16_000))

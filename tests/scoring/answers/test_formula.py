@@ -31,15 +31,15 @@ def same(reply: str, cell: str) -> bool:
         ("x-1", "x+1", False),
     ],
 )
-def test_formulas_that_are_equal_are_the_same(reply: str, cell: str, expected: bool) -> None:
+def test_formulas_that_are_equal_are_the_same(reply, cell, expected):
     assert same(reply, cell) is expected
 
 
 @needs_math_verify
-def test_a_formula_that_cannot_be_computed_is_given_up_in_any_thread_and_the_next_is_compared() -> None:
+def test_a_formula_that_cannot_be_computed_is_given_up_in_any_thread_and_the_next_is_compared():
     verdicts: list[bool] = []
 
-    def compare() -> None:
+    def compare():
         verdicts.extend((same("9^{9^{9^{9}}}", "9^{9^{9^{8}}}"), same("b+a", "a+b")))
 
     began = time.monotonic()

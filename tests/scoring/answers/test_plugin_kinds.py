@@ -1,11 +1,8 @@
 """A kind of answers that a package adds under the entry-point group `snellen.answers` is one as the built-in ones are."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 PLATE = r"""
 import re
@@ -21,7 +18,7 @@ class Plate(AnswerType):
 """
 
 
-def test_a_table_of_a_plug_ins_kind_is_asked_read_and_scored(tmp_path: Path) -> None:
+def test_a_table_of_a_plug_ins_kind_is_asked_read_and_scored(tmp_path):
     about = tmp_path / "plates-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plates\nVersion: 1.0\n")

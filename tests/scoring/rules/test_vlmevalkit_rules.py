@@ -122,15 +122,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "row", "expected"), CASES, ids=[f"{case[0]}-{at}" for at, case in enumerate(CASES)])
-def test_a_rule_gives_what_the_harness_gives(name: str, row: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_rule_gives_what_the_harness_gives(name, row, expected):
     assert with_result(RULES[name], {"input": row, "expected": expected}, "row 1")["agrees"]
 
 
-def test_every_rule_has_a_case() -> None:
+def test_every_rule_has_a_case():
     assert {name for name, _, _ in CASES} == set(RULES)
 
 
-def test_all_outcomes_of_a_folder_are_reproduced() -> None:
+def test_all_outcomes_of_a_folder_are_reproduced():
     folder = os.environ.get("SNELLEN_TEST_VECTORS")
     if folder is None:
         pytest.skip("SNELLEN_TEST_VECTORS names no folder with generic/NAME.json")
@@ -145,12 +145,12 @@ def test_all_outcomes_of_a_folder_are_reproduced() -> None:
     assert compared > 0
 
 
-def test_a_row_without_a_field_of_the_rule_is_named() -> None:
+def test_a_row_without_a_field_of_the_rule_is_named():
     with pytest.raises(DataError, match=r"rows\.jsonl, line 3: the row has no field 'options'"):
         apply(RULES["mcq_exact"], {"prediction": "A"}, "rows.jsonl, line 3")
 
 
-def test_an_unknown_rule_lists_all() -> None:
+def test_an_unknown_rule_lists_all():
     with pytest.raises(UsageError) as raised:
         rule("vlmevalkit/exact")
     assert all(name in (raised.value.hint or "") for name in NAMES)
@@ -175,7 +175,7 @@ REPLY_RULES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", REPLY_RULES)
 @given(reply=st.text(max_size=200))
-def test_any_reply_is_read(name: str, reply: str) -> None:
+def test_any_reply_is_read(name, reply):
     assert isinstance(apply(RULES[name], {"prediction": reply, **REPLY_RULES[name]}, "row"), dict)
 
 
@@ -199,8 +199,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", REPLY_RULES)
-def test_a_long_reply_takes_time_in_proportion(name: str) -> None:
-    def seconds(part: str, length: int) -> float:
+def test_a_long_reply_takes_time_in_proportion(name):
+    def seconds(part, length):
         row = {"prediction": part * (length // len(part)), **REPLY_RULES[name]}
         start = time.process_time()
         apply(RULES[name], row, "row")
