@@ -23,6 +23,8 @@ from snellen.viewer.site import ViewSettings
 
 WIDTHS = (420, 1440, 2560)
 THEMES = ("light", "dark")
+every_shape = pytest.mark.parametrize(("width", "theme"), list(zip(WIDTHS, (*THEMES, "light"), strict=True)))
+"""Each width and each theme: what fits depends on the one, what can be read on the other."""
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_checks import THEMES, WIDTHS, check_page, opened, serving
+from browser_checks import WIDTHS, check_page, every_shape, opened, serving
 from case_runs import IDS, ask, write_questions
 
 from snellen.types import MediaSettings
@@ -49,8 +49,7 @@ def case(address: str, sample: str = "q1", **fields) -> str:
     return f"{address}/case?{CaseState(sample=sample, **fields).query()}"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@every_shape
 def test_a_case_is_quiet_and_fits_at_every_width_in_both_themes(browser, address, width, theme):
     with opened(browser, case(address), width=width, theme=theme) as page:
         check_page(page)

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browser_checks import check_page, check_width, opened
+from browser_checks import check_page, check_width, every_shape, opened
 from hostile_runs import write_hostile_root
 
 from snellen.errors import UsageError
@@ -72,7 +72,7 @@ def test_every_page_has_a_policy_that_allows_no_request_and_no_form(site):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "theme"), [(420, "light"), (1440, "dark"), (2560, "light")])
+@every_shape
 def test_pages_of_each_kind_open_from_file_addresses_quietly(browser, site, width, theme):
     kinds = {page.name.partition("-")[0].partition(".")[0]: page for page in pages(site)}
     assert {"index", "case", "samples", "matrix", "compare"} <= kinds.keys()

@@ -6,7 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from browser_checks import THEMES, WIDTHS, axe_source, check_page, check_width, opened, require_axe, serving
+from browser_checks import (
+    axe_source,
+    check_page,
+    check_width,
+    every_shape,
+    opened,
+    require_axe,
+    serving,
+)
 
 from snellen.errors import UsageError
 from snellen.viewer.states import CaseState, RunsState, SamplesState
@@ -59,8 +67,7 @@ def test_names_of_exported_files_hold_nothing_of_the_state():
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@every_shape
 def test_the_frame_is_quiet_and_fits_at_every_width_in_both_themes(browser, address, width, theme):
     with opened(browser, address + "/", width=width, theme=theme) as page:
         check_page(page)

@@ -83,17 +83,6 @@ def test_patterns_slices_texts_and_sorts_select_and_order_rows(root: Path) -> No
         ids(index, sort="beauty")
 
 
-def test_pages_follow_each_other_without_gap_and_repetition(root: Path) -> None:
-    index = index_of(root)
-    seen, start = [], 0
-    while start is not None:
-        page = index.samples(SampleQuery("chart/digits", ("a", "nested/b"), sort="wrong", start=start, limit=5))
-        seen += [row.number for row in page.rows]
-        start = page.next
-    assert seen == list(range(12))
-    assert sorted(ids(index, sort="wrong", limit=100)) == sorted(RIGHT)
-
-
 def test_a_run_in_progress_is_followed_from_its_journal(root: Path) -> None:
     path = root / "live"
     write_meta(path, "chart/digits", state="running", limit=12, model="openai:live")

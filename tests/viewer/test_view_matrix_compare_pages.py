@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from browser_checks import THEMES, WIDTHS, check_page, opened, serving
+from browser_checks import check_page, every_shape, opened, serving
 from PIL import Image
 from scored_runs import write_runs
 
@@ -236,8 +236,7 @@ def test_an_export_has_every_pair_once_as_a_page_and_no_path(results, index):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@every_shape
 def test_both_pages_fit_and_are_quiet_at_every_width_in_both_themes(browser, results, address, width, theme):
     states = [
         MatrixState(),

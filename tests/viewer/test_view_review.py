@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from case_runs import ask, write_questions
@@ -221,17 +220,6 @@ def test_without_a_reviewer_the_pages_only_show(browser_of, root):
     answer = tab.client.post(address, data={"decision": "right"}, headers={"Origin": "http://127.0.0.1"})
     assert answer.status_code == 400 and "nobody reviews here" in answer.text
     assert not (root / "zeno-run" / "reviews.jsonl").exists()
-
-
-@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1:9"])
-def test_a_write_from_another_page_is_refused(browser_of, origin):
-    tab = browser_of()
-    start(tab)
-    headers = {} if origin is None else {"Origin": origin}
-    answer = tab.client.post(
-        urlsplit(tab.address).path + "?" + urlsplit(tab.address).query, data={"decision": "right"}, headers=headers
-    )
-    assert answer.status_code == 403 and tab.reviews() == []
 
 
 @pytest.mark.parametrize(

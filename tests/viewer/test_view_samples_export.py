@@ -6,7 +6,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
-from browser_checks import THEMES, WIDTHS, check_page, opened
+from browser_checks import check_page, every_shape, opened
 from run_folders import samples_of, write_run
 from test_view_samples import HOSTILE, IDS, write_runs
 
@@ -68,8 +68,7 @@ def rows(page):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("theme", THEMES)
+@every_shape
 def test_the_exported_page_fits_at_every_width_in_both_themes(browser, exported, width, theme):
     with opened(browser, exported, width=width, theme=theme) as page:
         assert len(rows(page)) == 12
