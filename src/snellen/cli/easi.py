@@ -76,6 +76,11 @@ class SelectionOptions:
         value="KEY=VALUE",
         panel=SELECTION,
     )
+    prompts: Path | None = option(
+        "Words of a harness in place of Snellen's, as `snellen prompts import` writes them.",
+        value="FILE",
+        panel=SELECTION,
+    )
     rerun: bool = option("Start over; existing results are moved to earlier/, not overwritten.", False)
     id_is: shared.IdIs = "id"
     dry_run: bool = option("Check options, data and submission; load no model and send no request.", False)
@@ -194,7 +199,8 @@ def easi(
         benchmarks=names,
         out=selection.output_dir,
         dataset_dir=selection.dataset_dir,
-        benchmark_options=parse_pairs(selection.pairs),
+        benchmark_options=parse_pairs(selection.pairs)
+        | ({} if selection.prompts is None else {"prompts": str(selection.prompts)}),
         limit=selection.limit,
         nproc=workers.nproc,
         ray=workers.ray,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from snellen.benchmarks.spatial.prompts.words import OWN, whose_words
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.cli.console import show, show_json
 from snellen.easi.log_file import line
@@ -217,6 +218,10 @@ def _scored(row: BenchmarkRow) -> bool:
 def board_remarks(board: Board) -> list[tuple[str, str, str]]:
     """Return the remarks below the table as (subject, text, colour): notes, failures with their remedy, the judge."""
     remarks = [(row.name, note, "") for row in board.rows for note in row.notes]
+    asked = {whose_words(row.run.meta.spec.data) for row in board.rows if row.run is not None}
+    if asked:
+        other = " --prompts FILE sends those of VLMEvalKit or lmms-eval (snellen prompts import)" * (asked == {OWN})
+        remarks.append(("words", f"the questions were asked in the words of {', '.join(sorted(asked))}.{other}", ""))
     for row in board.failed:
         if row.error is not None:
             remarks.append((row.name, f"{row.error.message}\n{row.error.hint}".rstrip(), "red"))

@@ -17,6 +17,7 @@ class Harness(StrEnum):
     """A harness whose prompt wordings can be imported."""
 
     LMMS_EVAL = "lmms-eval"
+    VLMEVALKIT = "vlmevalkit"
 
 
 @group.callback()
@@ -26,24 +27,32 @@ def _group() -> None: ...
 @group.command(name="import")
 def import_prompts(
     source: Harness = option("The harness.", REQUIRED, names=("--from",)),
-    path: Path | None = option("Folder of its package.", value="DIR", said="the installed one"),
+    path: Path | None = option(
+        "Folder of its package; of VLMEvalKit or EASI a checkout.", value="DIR", said="the installed lmms-eval"
+    ),
     out: Path = option("The file to write.", Path("prompts.toml"), value="FILE"),
     model_key: str = option(
         "Use a task's settings for this model, if it has any: gpt4v, gemini_api.", "default", value="NAME"
     ),
     force: bool = option("Overwrite an existing file.", False),
 ) -> None:
-    """Import the prompts of the spatial benchmarks from lmms-eval's task files, for --prompts of snellen run.
+    """Import the prompts of the spatial benchmarks from another harness, for --prompts of snellen run and snellen easi.
 
-    No code of the package is executed. Prompts that lmms-eval defines in code are listed and keep Snellen's wording.
+    No code of the harness is executed: lmms-eval's task files are read, and VLMEvalKit's Python files are parsed. Prompts that
+    cannot be read are listed; for these the file has no words, or lmms-eval's keep Snellen's.
     """
-    from snellen.benchmarks.spatial.prompts import import_lmms_eval
+    from snellen.benchmarks.spatial.prompts import import_lmms_eval, import_vlmevalkit
     from snellen.engine.output_file import require_output_file
 
     require_output_file(out, "--out", (".toml",))
     if out.exists() and not force:
         raise UsageError(f"{out} already exists", "Choose another --out, or add --force to overwrite it.")
-    prompts = import_lmms_eval.read(path, model_key)
+    if source is Harness.VLMEVALKIT:
+        if path is None or model_key != "default":
+            raise UsageError("--from vlmevalkit takes --path and no --model-key", import_vlmevalkit.HOW_TO_GET)
+        prompts = import_vlmevalkit.read(path)
+    else:
+        prompts = import_lmms_eval.read(path, model_key)
     for remark in prompts.remarks:
         note(f"note: {remark}")
     try:

@@ -108,6 +108,8 @@ def easi(
     if not as_json:
         show(_table(prepared), _request(prepared, address, token, profile))
     submit.require_whole(prepared, allow_incomplete=allow_incomplete)
+    for line in prepared.words_notes():
+        note(line)
     faults = prepared.faults()
     for line in faults:
         note(f"note: {line}")

@@ -17,7 +17,7 @@ from msgspec import structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial import SPATIAL
-from snellen.benchmarks.spatial.prompts.words import FORMS
+from snellen.benchmarks.spatial.prompts.words import FORMS, whose_words
 from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
 from snellen.easi import judged_scores
 from snellen.easi.result import AnswerSource, BenchmarkResult
@@ -181,6 +181,7 @@ def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> d
         "gold": run.benchmark.gold(spec.data, str(meta.identity.get("data") or "")) or None,
         "prompts": meta.identity.get("prompts"),
         "prompting": options.get("prompting", FORMS[0]),
+        "words": whose_words(spec.data),
         "frames": _frames(source.task, source.half, options),
         "options": options,
         "generation": msgspec.to_builtins(spec.options.generation),

@@ -30,6 +30,8 @@ from snellen.types import Record, Sample, Score
 
 PROFILE = "easi"
 OUT = Path("results/submissions")
+BACK_ENDS = ("VLMEvalKit", "lmms-eval")
+"""What the names of the leaderboard's back ends begin with, as files of words give them."""
 PAYLOAD, PROVENANCE = "easi_results.json", "easi_provenance.json"
 SAMPLES = "samples"
 UPLOADS = ("auto", "request", "blob")
@@ -74,6 +76,26 @@ class Prepared:
     def average(self) -> tuple[float | None, int]:
         """The mean in points over scored benchmarks of the eight, and their number; it is never sent."""
         return average(_scores(self.results), [TASKS[name].id for name in EIGHT])
+
+    def words_notes(self) -> list[str]:
+        """Return whose words the questions were asked in, a line each; a warning where they are not a back end's own."""
+        asked: dict[str, list[str]] = {}
+        for result in self.results.values():
+            for source in result.provenance["sources"]:
+                if words := source.get("words"):
+                    asked.setdefault(words, []).append(result.task.id)
+        lines = []
+        for words, ids in asked.items():
+            text = f"asked in the words of {words}: {', '.join(dict.fromkeys(ids))}"
+            known = words.startswith(BACK_ENDS)
+            hint = (
+                ""
+                if known
+                else "; the leaderboard's figures rest on its back ends' own words: "
+                "snellen prompts import --from vlmevalkit --path DIR, then --prompts FILE"
+            )
+            lines.append(f"{'note' if known else 'warning'}: {text}{hint}")
+        return lines
 
     def faults(self) -> list[str]:
         """Return reasons why the results are incomplete: missing benchmarks, and each result's faults."""

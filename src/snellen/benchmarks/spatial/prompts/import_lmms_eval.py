@@ -299,6 +299,7 @@ def toml(imported: Imported) -> str:
         f"# Words of {imported.source}, read by `snellen prompts import`. They belong to its authors.",
         *(f"# {line}" for line in imported.remarks),
         f'prompting = "{imported.form}"',
+        f"source = {_value(imported.source)}",
     ]
     empty = Form()
     for name in (name for name in TASKS if name in imported.words):

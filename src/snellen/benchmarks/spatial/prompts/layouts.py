@@ -92,7 +92,7 @@ def _interleaved_lmms_eval(text: str, images: Sequence[Part]) -> list[Part]:
 
 
 def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
-    """MMSI-Video: the row's system text, then its prompts, in which each `<video>` is the frames of the next clip and each
+    """MMSI-Video: the row's system text where the words have no place for it, then its prompts, in which each `<video>` is the frames of the next clip and each
     `<image>` the next reference image. Where marks and images differ in number VLMEvalKit stops, and lmms-eval leaves
     out whichever are too many.
     """
@@ -102,7 +102,8 @@ def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
     chosen = rule(lengths, count) if sum(lengths) else [[] for _ in lengths]
     clips = [[Image(clip[at]) for at in places] for clip, places in zip(given.segments, chosen, strict=True)]
     references = list(shown)
-    system = given.question.pieces.get("system_prompt", "")
+    whole = "{system_prompt}" in given.words.text  # the kit's own words: one text, of which it sends blank pieces too
+    system = "" if whole else given.question.pieces.get("system_prompt", "")
     parts: list[Part] = [Text(system)] if system.strip() else []
     pieces = _MARK.split(text)
     marks = (pieces.count("<video>"), pieces.count("<image>"))
@@ -118,7 +119,7 @@ def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
             parts += clips.pop(0) if clips else []
         elif piece == "<image>":
             parts += [references.pop(0)] if references else []
-        elif piece.strip():
+        elif piece.strip() or (whole and piece):
             parts.append(Text(piece))
     return _none_lost(given, parts, shown)
 

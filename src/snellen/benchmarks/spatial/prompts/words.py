@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.tasks import EVERY, TASKS, Task
 from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError, UsageError
@@ -36,7 +37,17 @@ QUESTION_PLACES = frozenset(
     {"question", "stripped", "marked", "asked", "prompt", "object", "input_prompt", "user_prompt"}
 )
 PLACES = frozenset(
-    {*QUESTION_PLACES, "options", "letters", "hint", "choices", "task_prompt", "format_prompt", "suffix"}
+    {
+        *QUESTION_PLACES,
+        "system_prompt",
+        "options",
+        "letters",
+        "hint",
+        "choices",
+        "task_prompt",
+        "format_prompt",
+        "suffix",
+    }
     | {"pre", "post", "post_number", "post_video", "opening", "time", "query_times", "time_start", "time_end"}
 )
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -44,10 +55,11 @@ _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 
 
 class WordsFile(Struct, frozen=True):
-    """A file of words: whose order of text and images it is for, and the words by benchmark."""
+    """A file of words: whose order of text and images it is for, the words by benchmark, and whose words they are."""
 
     prompting: str
     words: Mapping[str, Form]
+    source: str = ""
 
 
 _HINT = (
@@ -78,7 +90,7 @@ def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str
     if file is None:
         form = form or known[0]
         return form, form_of(task, form)
-    of_file, tables = _tables(_text_of(file), f"prompts={file}")
+    of_file, tables, _ = _tables(_text_of(file), f"prompts={file}")
     loaded = _read_tables(tables, of_file, str(file)) if task.in_payload else {}
     if of_file not in known or form not in (None, of_file):
         asked = f" and prompting={form} was asked for" if form else ""
@@ -119,18 +131,33 @@ def _text_of(path: Path) -> str:
     return text
 
 
-def _tables(text: str, place: str) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return the form and the tables of a file of words."""
+OWN = "Snellen"
+"""Whose words are sent where the user names no file of others."""
+
+
+def whose_words(data: Data) -> str:
+    """Return whose words a run's questions are asked in: Snellen's, or what the user's file says that it has."""
+    path = data.options.get("prompts")
+    if path is None:
+        return OWN
+    try:
+        return _tables(_text_of(Path(path).expanduser()), path)[2] or "a file that does not say whose words it has"
+    except DataError:
+        return "a file that is not there any more, or was changed"
+
+
+def _tables(text: str, place: str) -> tuple[str, dict[str, dict[str, Any]], str]:
+    """Return the form, the tables and the source of a file of words."""
     try:
         document = parse_toml(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: cannot be read: {error}", _HINT) from error
-    form = document.pop("prompting", None)
+    form, source = document.pop("prompting", None), document.pop("source", "")
     wrong = [name for name, table in document.items() if not isinstance(table, dict)]
     if not isinstance(form, str) or wrong:
         fault = f"{wrong[0]!r} is no table" if wrong else f"prompting is {form!r}; the name of a form was expected"
         raise DataError(f"{place}: {fault}", _HINT)
-    return form, document
+    return form, document, source if isinstance(source, str) else ""
 
 
 def _form(table: Mapping[str, Any], ours: Mapping[str, Any], place: str) -> Form:
@@ -168,8 +195,8 @@ def read(text: str, place: str) -> WordsFile:
         DataError: no TOML; no `prompting`, or an unknown one; an unknown benchmark, field or place; a template that is missing, or shows no question; an
             option's line without its letter and its text.
     """
-    form, tables = _tables(text, place)
-    return WordsFile(form, _read_tables(tables, form, place))
+    form, tables, source = _tables(text, place)
+    return WordsFile(form, _read_tables(tables, form, place), source)
 
 
 def _read_tables(tables: Mapping[str, Mapping[str, Any]], form: str, place: str) -> dict[str, Form]:
