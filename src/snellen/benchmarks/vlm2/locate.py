@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from snellen.benchmarks.vlm2 import layout, vlmevalkit_tsv
 from snellen.benchmarks.vlm2.layout import Subtask
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import FileBlob, stream
-from snellen.sources.digests import content_digest
+from snellen.sources.digests import blob_digest, content_digest
 from snellen.sources.digests import digest as digest_of
 from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, Pictures, on_disk, opened
@@ -115,7 +114,7 @@ def _of_rows(subtask: Subtask, blob: Blob, subtask_images: Pictures, *trees: Tre
         blob.key,
         partial(_encodable, blob),
         partial(_shown, subtask, blob.key, subtask_images),
-        partial(_sha256, blob),
+        lambda: blob_digest(blob).removeprefix("sha256:"),
         tuple(_left_out(tree) for tree in dict.fromkeys(trees) if tree is not None and tree.left_out),
         partial(_lines, blob) if blob.key.lower().endswith((".jsonl", ".ndjson")) else None,
     )
@@ -185,11 +184,6 @@ def _in_table(path: Path, subtask: Subtask, data: Data) -> SubtaskQuestions:
         partial(_once, path),
         tuple(vlmevalkit_tsv.remarks(subtask, path)),
     )
-
-
-def _sha256(blob: Blob) -> str:
-    with stream(blob) as data:
-        return file_digest(data, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def _once(path: Path) -> str:
