@@ -189,7 +189,7 @@ def published_repositories() -> frozenset[str]:
     from snellen.benchmarks.fgbmk import locate as fgbmk
     from snellen.benchmarks.fika import locate as fika
     from snellen.benchmarks.spatial.tasks import EVERY
-    from snellen.benchmarks.vlm2 import layout as vlm2
+    from snellen.benchmarks.vlm2 import locate as vlm2
 
     return frozenset({fgbmk.REPOSITORY, fika.REPOSITORY, vlm2.REPOSITORY, *(task.hub for task in EVERY.values())})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import file_digest, md5, sha256
 from pathlib import Path
@@ -96,19 +96,16 @@ def with_md5(path: Path) -> tuple[str, str]:
     Raises:
         DataError: nothing there, or unreadable.
     """
-    status = regular_file(path)
-    place = os.path.realpath(path)
-    notes = _note(place, "False"), _note(place, "md5")
-    known = [_known(note, place, status) for note in notes]
-    if known[0] is not None and known[1] is not None:
-        return known[0], known[1]
-    try:
-        both = _both(path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    for note, result in zip(notes, both, strict=True):
-        _settle(note, place, status, result)
-    return both
+    sha256_digest, md5_digest = _cached(path, ("False", "md5"), _both)
+    return sha256_digest, md5_digest
+
+
+def blob_digest(blob: Blob) -> str:
+    """Return `sha256:` and SHA-256 of a blob's bytes; that of a file as of `digest`."""
+    if isinstance(blob, FileBlob):
+        return digest(blob.path)
+    with stream(blob) as data:
+        return f"sha256:{file_digest(data, 'sha256').hexdigest()}"  # type: ignore[arg-type]
 
 
 def content_digest(questions: str, images: Iterable[tuple[str, Blob]], note: str) -> str:
@@ -176,22 +173,25 @@ def _names(folder: Path) -> list[str]:
 
 
 def _file(path: Path, sampled: bool) -> str:
+    return _cached(path, (str(sampled),), _sampled if sampled else _whole)[0]
+
+
+def _cached(path: Path, kinds: Sequence[str], read: Callable[[Path], tuple[str, ...]]) -> tuple[str, ...]:
+    """Return a file's digests of some kinds: those that are cached, else what `read` makes of the file, cached."""
     status = regular_file(path)
     place = os.path.realpath(path)
-    note = _note(place, str(sampled))
-    known = _known(note, place, status)
-    if known is not None:
-        return known
+    notes = [_note(place, kind) for kind in kinds]
+    known = [digest for note in notes if (digest := _known(note, place, status)) is not None]
+    if len(known) == len(kinds):
+        return tuple(known)
     try:
-        result = _sampled(path, status.st_size) if sampled else _whole(path)
+        digests = read(path)
     except OSError as error:
-        raise _unreadable(path, error) from error
-    _settle(note, place, status, result)
-    return result
-
-
-def _unreadable(path: Path, error: OSError) -> DataError:
-    return DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.")
+        raise DataError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
+    if _settled(status):
+        for note, result in zip(notes, digests, strict=True):
+            _remember(note, _Remembered(place, status.st_size, status.st_mtime_ns, status.st_ino, result))
+    return digests
 
 
 def _note(place: str, kind: str) -> Path:
@@ -212,14 +212,9 @@ def _settled(status: os.stat_result) -> bool:
     return time.time_ns() - status.st_mtime_ns > SETTLED_NS
 
 
-def _settle(note: Path, place: str, status: os.stat_result, result: str) -> None:
-    if _settled(status):
-        _remember(note, _Remembered(place, status.st_size, status.st_mtime_ns, status.st_ino, result))
-
-
-def _whole(path: Path) -> str:
+def _whole(path: Path) -> tuple[str]:
     with path.open("rb") as stream:
-        return f"sha256:{file_digest(stream, 'sha256').hexdigest()}"
+        return (f"sha256:{file_digest(stream, 'sha256').hexdigest()}",)
 
 
 def _both(path: Path) -> tuple[str, str]:
@@ -231,13 +226,14 @@ def _both(path: Path) -> tuple[str, str]:
     return f"sha256:{sha.hexdigest()}", side.hexdigest()
 
 
-def _sampled(path: Path, size: int) -> str:
+def _sampled(path: Path) -> tuple[str]:
+    size = path.stat().st_size
     total = sha256(f"{size}\n".encode())
     with path.open("rb") as stream:
         for index in range(SAMPLES):
             stream.seek(index * max(0, size - SAMPLE_BYTES) // (SAMPLES - 1))
             total.update(stream.read(SAMPLE_BYTES))
-    return f"sampled:{total.hexdigest()}"
+    return (f"sampled:{total.hexdigest()}",)
 
 
 def _recall(note: Path, kind: type[T]) -> T | None:

@@ -66,8 +66,12 @@ def numbered(
     return _sound(salvaged(source, columns=columns, sheet=sheet))
 
 
-def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None) -> RowsAndErrors:
+def salvaged(
+    source: Source, *, columns: Sequence[str] | None = None, sheet: str | None = None, each: Sequence[str] = ()
+) -> RowsAndErrors:
     """Yield rows as `numbered`, but an unreadable row as its error, and continue.
+
+    `each` are names of which one may be the list of rows in a .json that is an object; an object without one is a row.
 
     Such a row is a JSONL line that is malformed, cut off, not UTF-8 or no object; an element of a .json list that is no
     object; a CSV or TSV row of another width than the header, with a misplaced quote or not UTF-8. If the rest of the
@@ -83,16 +87,16 @@ def salvaged(source: Source, *, columns: Sequence[str] | None = None, sheet: str
     blob: Blob = FileBlob(Path(source)) if isinstance(source, (str, Path)) else source
     if isinstance(blob, FileBlob):
         regular_file(blob.path)
-    return until_lost(_reader(blob, columns, sheet), blob.key)
+    return until_lost(_reader(blob, columns, sheet, each), blob.key)
 
 
-def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None) -> RowsAndErrors:
+def _reader(blob: Blob, columns: Sequence[str] | None, sheet: str | None, each: Sequence[str]) -> RowsAndErrors:
     name = blob.key
     suffix = Path(name).suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         return _chosen(_json_lines(blob, name), columns)
     if suffix == ".json":
-        return _chosen(_json_list(blob, name), columns)
+        return _chosen(_json_list(blob, name, each), columns)
     if suffix in (".csv", ".tsv"):
         return _separated(blob, name, "\t" if suffix == ".tsv" else ",", columns)
     if suffix == ".parquet":
@@ -209,9 +213,11 @@ def json_document(source: IO[bytes], name: str) -> Any:
         raise _bad_json(f"{name}, line {line:,}", error) from error
 
 
-def _json_list(blob: Blob, name: str) -> RowsAndErrors:
+def _json_list(blob: Blob, name: str, each: Sequence[str]) -> RowsAndErrors:
     with stream(blob) as source:
         value = json_document(source, name)
+    if each and isinstance(value, dict):
+        value = next((value[member] for member in each if member in value), [value])
     if not isinstance(value, list):
         raise DataError(
             f"{name}: {_kind(value)} was found; a list of objects was expected", "Pass the file that holds the rows."

@@ -17,8 +17,8 @@ from snellen.benchmarks.fgbmk.catalogue import Member
 from snellen.benchmarks.fgbmk.locate import QUESTIONS, Layout, LostFile, QuestionFile
 from snellen.benchmarks.fgbmk.samples import fault, impossible, odd
 from snellen.errors import DataError
-from snellen.sources import FileBlob, Unreadable, digest
-from snellen.sources.blobs import stream
+from snellen.sources.blobs import Unreadable, stream
+from snellen.sources.digests import blob_digest
 from snellen.sources.locator import Pictures
 
 
@@ -172,7 +172,7 @@ def digest_of(files: Sequence[QuestionFile], data: Data) -> str:
     """
     total = sha256()
     for file in files:
-        total.update(f"{file.member.name}\0{_bytes(file)}\n".encode())
+        total.update(f"{file.member.name}\0{blob_digest(file.blob)}\n".encode())
         pictures = locate.dataset_images(file.member.dataset, data)
         if not pictures.rules:
             continue
@@ -181,16 +181,6 @@ def digest_of(files: Sequence[QuestionFile], data: Data) -> str:
             if number % every or isinstance(row, DataError) or not isinstance(row.get("image"), str):
                 continue
             total.update(f"{row['image']}\0{_look(pictures, row['image'])}\n".encode(errors="surrogatepass"))
-    return f"sha256:{total.hexdigest()}"
-
-
-def _bytes(file: QuestionFile) -> str:
-    if isinstance(file.blob, FileBlob):
-        return digest(file.blob.path)
-    total = sha256()
-    with stream(file.blob) as data:
-        while chunk := data.read(1 << 20):
-            total.update(chunk)
     return f"sha256:{total.hexdigest()}"
 
 

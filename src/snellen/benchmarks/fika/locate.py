@@ -23,7 +23,7 @@ from snellen.sources.blobs import Base64Blob, BytesBlob, Unreadable, stream
 from snellen.sources.digests import digest
 from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, MemberEnds, Pictures, ending_in, on_disk, opened, under
-from snellen.sources.rows import encodable, json_document, salvaged
+from snellen.sources.rows import encodable, salvaged
 from snellen.sources.tree import FolderTree, Tree, kept_tree
 from snellen.types import Blob
 
@@ -76,9 +76,7 @@ class ManifestQuestions:
             DataError: nothing of it can be read.
         """
         blob = BytesBlob(self.file, self.tree.read(self.manifest))
-        lines = self.file.lower().endswith((".jsonl", ".ndjson"))
-        rows = salvaged(blob) if lines else _listed(json_document(blob.open(), self.file), self.file, fields)
-        return encodable(rows, self.file, FIX_HINT, quote=False)
+        return encodable(salvaged(blob, each=fields.rows), self.file, FIX_HINT, quote=False)
 
 
 def questions(data: Data) -> ManifestQuestions:
@@ -153,18 +151,6 @@ def _agree(archive: Path, side: Path) -> None:
             f"{archive}: its SHA-256 is {actual}, and {side.name} beside it says {expected}",
             "The archive is damaged or of another version: fetch it again together with its side file.",
         )
-
-
-def _listed(rows: Any, file: str, fields: FieldMap) -> Iterator[tuple[int, Row | DataError]]:
-    """Yield the rows of a list, or of an object that holds the list."""
-    if isinstance(rows, dict):
-        rows = next((rows[member] for member in fields.rows if member in rows), [rows])
-    if not isinstance(rows, list):
-        expected = ", ".join(fields.rows)
-        raise DataError(f"{file}: a list of rows was expected, or an object with one as {expected}", FIX_HINT)
-    for number, row in enumerate(rows, 1):
-        fault = DataError(f"{file}, row {number:,}: a {type(row).__name__} was found; an object was expected", FIX_HINT)
-        yield number, row if isinstance(row, (dict, DataError)) else fault
 
 
 class NeutralImage(Struct, frozen=True):

@@ -1,22 +1,10 @@
-"""The official layout of VLM2-Bench's files: where question files lie in a folder or archive, and images beside them.
-
-`jsonl/<cue>/vanilla/<file>.jsonl` (the released scripts also spell it `vallina`) beside `data/...`, at the root or under
-a folder that somebody put on top. An image that cannot be had is an `Unreadable` that names the question's line.
-
-The nine subtasks of VLM2-Bench: where their files lie, how they are answered, and how many there are.
-"""
+"""The nine subtasks of VLM2-Bench: where their files lie, how they are answered, and how many there are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
-
-from snellen.errors import DataError
-from snellen.sources.locator import Pictures, ending_in, under
-from snellen.sources.tree import FolderTree, Tree, kept_tree
 
 Family: TypeAlias = Literal["pair", "count", "group", "video"]
 
@@ -94,84 +82,3 @@ SUBTASKS: tuple[Subtask, ...] = (
     ),
 )
 BY_NAME = {subtask.name: subtask for subtask in SUBTASKS}
-
-
-QUESTIONS = (".jsonl", ".ndjson", ".json")
-VIDEO_ENDINGS = (".mp4", ".mov", ".avi")
-LEVELS_UP = 5
-REPOSITORY = "Sterzhang/vlm2-bench"
-HINT = (
-    f"Give vlm2-bench_dataset.zip or the folder it was unpacked to, one question file, or --data hf:{REPOSITORY} "
-    "(6.5 GB)."
-)
-
-
-def pictures_in(tree: Tree, subtask: Subtask, prefixes: Sequence[str], hint: str) -> Pictures:
-    """Return the images or videos of a subtask in a folder or archive, behind these prefixes of a row's own path."""
-    first, *others = VIDEO_ENDINGS if subtask.family == "video" else ("",)
-    nor = f" (nor with {', '.join(others)})" if others else ""
-    return Pictures(
-        str(tree.path),
-        (under(tree, prefixes, (first, *others)),),
-        lambda path: f"there is no {prefixes[0] + path + first!r} in {tree.path}{nor}",
-        hint,
-    )
-
-
-def question_file(tree: Tree, subtask: Subtask) -> str | None:
-    """Return the name of a subtask's question file; None where there is none.
-
-    At the root in either spelling of its folder, else the one under the fewest folders.
-
-    Raises:
-        DataError: it is there and was left out as unsafe to read.
-    """
-    wanted = tuple(f"{folder}/{subtask.questions}" for folder in subtask.folders)
-    for name in wanted:
-        if tree.find(name) is not None:
-            return name
-    return next(iter(ending_in(tree.names(), *wanted)), None)
-
-
-def beside_questions(tree: Tree, name: str, subtask: Subtask) -> Pictures:
-    """Return the images that belong to a question file of the same folder or archive."""
-    top = next((name.removesuffix(f"{folder}/{subtask.questions}") for folder in subtask.folders if folder in name), "")
-    own, inner = f"{top}{subtask.media}/", f"{subtask.media}/"
-    prefixes = [own]
-    if not (isinstance(tree, FolderTree) and (tree.path / own).is_dir()):
-        others = {member[: member.index(inner)] + inner for member in tree.names() if f"/{inner}" in f"/{member}"}
-        prefixes += [] if own in others else sorted(others)
-    return pictures_in(tree, subtask, prefixes, "Fetch or unpack the data again.")
-
-
-def given_pictures(images: Path, subtask: Subtask) -> Pictures:
-    """Images under --images: the data's root, its folder `data`, or the very folder that rows' paths start from."""
-    prefixes = (f"{subtask.media}/", f"{subtask.media.removeprefix('data/')}/", "")
-    return pictures_in(
-        kept_tree(images), subtask, prefixes, f"Check --images {images}: it should hold {subtask.media}."
-    )
-
-
-def above_file(path: Path, subtask: Subtask) -> Pictures:
-    """Return the images for a question file that was given alone: `data/...` in a folder above it."""
-    for folder in list(path.absolute().parents)[:LEVELS_UP]:
-        if (folder / subtask.media).is_dir():
-            return pictures_in(FolderTree(folder), subtask, (f"{subtask.media}/",), "Fetch or unpack the data again.")
-    hint = f"Give --images: the folder or zip that holds {subtask.media}."
-    return Pictures("no images", (), lambda name: f"{name!r} was asked for, and no pictures were found", hint)
-
-
-def check_right_file(path: Path, subtask: Subtask) -> None:
-    """Raises DataError where a file has the name of another subtask's question file."""
-    other = {known.questions: known.name for known in SUBTASKS}.get(path.name)
-    if other is not None and other != subtask.name:
-        raise DataError(
-            f"{path} holds the questions of vlm2/{other}; those of vlm2/{subtask.name} were expected",
-            f"Run vlm2/{other}, or give {subtask.questions}, or the folder or zip that holds all of them.",
-        )
-
-
-def inside(folder: Path, endings: tuple[str, ...], containing: str) -> Path | None:
-    """Return the first file right in a folder whose name contains and ends with these, in lower case."""
-    paths = (path for path in folder.iterdir() if containing in path.name.lower())
-    return min((path for path in paths if path.name.lower().endswith(endings)), default=None)

@@ -9,7 +9,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
@@ -179,29 +178,13 @@ def _nothing(at: str) -> Unreadable:
     return Unreadable(f"{at}: nothing to show", f"{at}: the row has no picture and names none", hint)
 
 
-def _json_rows(file: Path | Blob, task: Task) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Yield (number, row) of a table that is no parquet; Spatial457's lists lie in an object, as `questions`."""
-    each = task.declared.source.each
-    if each and isinstance(file, Path) and file.suffix.lower() == ".json":
-        try:
-            document = msgspec.json.decode(file.read_bytes())
-        except (OSError, msgspec.DecodeError, RecursionError) as error:
-            raise DataError(f"{file}: cannot be read as JSON: {error}", "Fetch the file again.") from error
-        if isinstance(document, dict) and isinstance(document.get(each), list):
-            for number, row in enumerate(document[each], 1):
-                wrong = DataError(f"{file}, row {number}: an object was expected, not {type(row).__name__}")
-                yield number, row if isinstance(row, dict) else wrong
-            return
-    for number, row in salvaged(file):
-        yield number, row if isinstance(row, DataError) else dict(row)
-
-
 def _rows(
     file: Path | Blob, task: Task
 ) -> Iterator[tuple[int, Row | DataError, tuple[Blob, ...], tuple[Blob | None, ...]]]:
     """(number from 1, row without its images, the images of its cells in order, its mask)."""
     if not isinstance(file, Path) or file.suffix.lower() != ".parquet":
-        for number, row in _json_rows(file, task):
+        each = task.declared.source.each
+        for number, row in salvaged(file, each=[each] if each else []):
             if isinstance(row, DataError):
                 yield number, row, (), ()
                 continue
