@@ -17,32 +17,6 @@ from snellen.cli.suggestions import _descend
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    names = (
-        "LIMIT",
-        "OUT_DIR",
-        "DATA_ZIP",
-        "MODEL_PATH",
-        "GPU",
-        "PORT",
-        "SIF",
-        "VLLM_DOCKER_IMAGE",
-        "DATA_PARALLEL_SIZE",
-    )
-    for name in (*names, "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-
-
-def answered(capsys: pytest.CaptureFixture[str], line: str) -> tuple[str, str]:
-    """The command to type, and all that is said."""
-    assert main(shlex.split(line)) == 2
-    text = capsys.readouterr().err
-    (typed,) = [part.strip().removeprefix("Type: ") for part in text.splitlines() if part.strip().startswith("Type: ")]
-    return typed, text
-
-
 ROWS = re.findall(r"^\| `(\w+\.(?:py|sh).*?)` \| `snellen (.*?)` \|$", (DOCS / "fika.md").read_text("utf-8"), re.M)
 
 
@@ -57,15 +31,3 @@ def test_a_script_behind_snellen_is_no_command_and_its_key_is_not_shown(capsys):
     assert main(["scripts/run_api_eval.py", "--model", "m", "--api-key", "sk-another-secret"]) == 2
     said = capsys.readouterr().err
     assert "there is no command" in said and "sk-another-secret" not in said and "docs/fika.md" in said
-
-
-@pytest.mark.parametrize(
-    ("line", "command"),
-    [
-        ("run fika --model api:m --api-image-max-long-side 1600", "snellen run fika --model api:m --max-long-side 1600"),
-        ("run fika --model agent:opencode --opencode-bin oc --timeout-sec 9", "--agent-bin oc --timeout 9"),
-    ],
-)  # fmt: skip
-def test_an_option_of_the_scripts_is_answered_with_ours(capsys, line, command):
-    typed, _ = answered(capsys, line)
-    assert command in typed

@@ -1,4 +1,4 @@
-"""snellen acuity"""
+"""snellen acuity: measuring thresholds, comparing them, and what they explain of other runs"""
 
 from __future__ import annotations
 

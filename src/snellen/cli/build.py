@@ -1,4 +1,4 @@
-"""snellen build: benchmarks from images and a taxonomy, and the proof of their claims"""
+"""snellen build: benchmarks from images and a taxonomy, or curated from candidates, and the proof of their claims"""
 
 from __future__ import annotations
 

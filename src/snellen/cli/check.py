@@ -1,4 +1,4 @@
-"""snellen check"""
+"""snellen check, and its result as text"""
 
 from __future__ import annotations
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from snellen.errors import SnellenError
 
+DEBUG = "SNELLEN_DEBUG"
+ADVICE = "Check the path, its permissions and the free disk space."
+UNEXPECTED = 70
+"""Exit status of a fault in Snellen itself (EX_SOFTWARE of sysexits.h)."""
 LABEL_WIDTH = 12
 """Least width of a column of words, in characters, on a terminal that is narrower than the table."""
 
@@ -309,12 +313,6 @@ def require_text(words: Sequence[str]) -> None:
                 f"the argument {word[:200]!a} is not UTF-8 at character {error.start + 1}",
                 "Pass UTF-8 text. Rename a file or folder whose name is not UTF-8.",
             ) from None
-
-
-DEBUG = "SNELLEN_DEBUG"
-ADVICE = "Check the path, its permissions and the free disk space."
-UNEXPECTED = 70
-"""Exit status of a fault in Snellen itself (EX_SOFTWARE of sysexits.h)."""
 
 
 def tell(error: SnellenError) -> int:

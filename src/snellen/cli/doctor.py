@@ -1,4 +1,4 @@
-"""snellen doctor"""
+"""snellen doctor: packages, keys, disk, models, agents"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""snellen easi"""
+"""snellen easi: run all, judge, submit, and the end of the command"""
 
 from __future__ import annotations
 

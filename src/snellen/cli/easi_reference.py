@@ -1,4 +1,4 @@
-"""Comparison of results with EASI's tables: `snellen report --reference easi`."""
+"""Comparison of results with EASI's tables and leaderboard: `snellen report --reference easi`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks before the first request: options, data, models and folders; and the estimated cost of a run."""
+"""Before the first request: checks of options, models and folders, the files of the data, and the estimated cost of a run."""
 
 from __future__ import annotations
 

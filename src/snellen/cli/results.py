@@ -1,4 +1,4 @@
-"""Results of one or more runs: tables, JSON and the exit status."""
+"""Results of one or more runs: tables, JSON, experiment trackers (--log) and the exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""snellen reviews"""
+"""snellen reviews: status, audit samples, cards of judges, Label Studio"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""snellen features probe"""
+"""snellen features probe: linear, MLP and attentive probes"""
 
 from __future__ import annotations
 

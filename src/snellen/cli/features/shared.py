@@ -1,4 +1,4 @@
-"""Shared parts of `snellen features`: the group, common options and the output of a result."""
+"""Shared parts of `snellen features`: the group, common options, comparisons with other stores, and the output of a result."""
 
 from __future__ import annotations
 
