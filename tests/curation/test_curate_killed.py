@@ -209,7 +209,7 @@ def both(place: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Killed,
     made = []
     asked = 0
     for name, chance in (("peace", None), ("killed", random.Random(5))):
-        with setting.endpoint(by_sight, delay_s=0.01) as server:
+        with setting.Endpoint(by_sight, delay_s=0.01) as server:
             one = Killed(root / name, place, server.url, chance)
             curate(one)
             asked = server.asked

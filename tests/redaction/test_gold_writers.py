@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -65,11 +63,6 @@ class Talkative(Model):
     def __init__(self) -> None:
         self._turn = count()
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"kind": "mine"}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         shown = "".join(part.text for part in prompt.parts if isinstance(part, Text))
         number = int(re.search(r"Zyxgold (\d+) Mark II", shown)[1])  # type: ignore[index]
@@ -79,8 +72,6 @@ class Talkative(Model):
             raise BadRequestError(f"cannot read: {words}")
         verdict = "It is " + words if turn % 5 == 3 else json.dumps({"verdict": "incorrect", "reason": words})
         return Response(verdict, finish_reason=words, model=words, reasoning=words)
-
-    async def close(self) -> None: ...
 
 
 def texts_of(*places: str) -> list[tuple[Path, str]]:

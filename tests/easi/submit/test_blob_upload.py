@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from easi.submit.conftest import ABOUT, TOKEN
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.easi.submit import blob, package
 from snellen.easi.submit.blob import send_by_blob
 from snellen.errors import SubmissionError
@@ -34,33 +33,25 @@ class Got(NamedTuple):
         return json.loads(self.body)
 
 
-class Server:
-    """Leaderboard and blob store on loopback; `answers` overrides what a path says: (status, object)."""
+class Server(LoopbackServer):
+    """Leaderboard and blob store; `answers` overrides what a path says: (status, object)."""
 
     def __init__(self) -> None:
         self.got: list[Got] = []
         self.answers: dict[str, list[tuple[int, Any]]] = {}
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
             def handled(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                got = Got(self.command, self.path, self.headers, body)
-                server.got.append(got)
+                server.got.append(got := Got(self.command, self.path, self.headers, body))
                 status, answer = server.answer(got)
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                self.send_json(answer, status)
 
             do_POST = do_PUT = handled
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        self.endpoint = f"{self.url}/api/submit-with-file/"
+        super().__init__(Handler)
+        self.endpoint = f"{self.origin}/api/submit-with-file/"
 
     def answer(self, got: Got) -> tuple[int, Any]:
         if planned := self.answers.get(got.path.partition("?")[0]):
@@ -74,19 +65,14 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.http.serve_forever, args=(0.05,))
-    thread.start()
-    yield made
-    made.http.shutdown()
-    thread.join()
-    made.http.server_close()
+    with Server() as running:
+        yield running
 
 
 @pytest.fixture
 def store(server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(blob.VARIABLE, f"{server.url}/store/")
-    return f"{server.url}/store"
+    monkeypatch.setenv(blob.VARIABLE, f"{server.origin}/store/")
+    return f"{server.origin}/store"
 
 
 def sent(server: Server, waits: tuple[float, ...] = (0.0, 0.0)) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
-from easi.submit.conftest import ABOUT, Parrot
+from easi.submit.conftest import ABOUT, parrot
 from servers.leaderboard import leaderboard
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
@@ -47,7 +47,7 @@ def test_missing_ones_of_the_eight_are_null_and_missing_others_are_not_named(
 def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
     runs: Path, whole: None, snellen: Any, tmp_path: Path
 ) -> None:
-    evaluate("blink", Parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
+    evaluate("blink", parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
     others = [runs / name for name in EIGHT if name != "blink"]
     said = snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run")
     assert said.status == 10 and "only the first 3 samples were requested (--limit)" in said.err
@@ -65,7 +65,7 @@ def test_half_of_site_is_no_site_and_both_halves_are_what_the_whole_is(
 ) -> None:
     data = runs.parent / "data" / "site"
     for half in ("image", "video"):
-        evaluate(f"site/{half}", Parrot(), data=data, out=tmp_path / half)
+        evaluate(f"site/{half}", parrot(), data=data, out=tmp_path / half)
     others = [runs / name for name in EIGHT if name != "site"]
     one = snellen("submit", "easi", *others, tmp_path / "image", *ABOUT, "--dry-run")
     assert one.status == 10 and "only the image half of SITE is there" in one.err
@@ -83,9 +83,7 @@ def test_a_second_result_of_one_benchmark_and_runs_of_two_models_are_refused(
 ) -> None:
     said = snellen("submit", "easi", runs, runs / "blink", *ABOUT, "--dry-run")
     assert said.status == 2 and "2 results of blink" in said.err
-    other = Parrot()
-    other.name = "local:org/another"
-    evaluate("blink", other, data=runs.parent / "data" / "blink", out=tmp_path / "blink")
+    evaluate("blink", parrot("local:org/another"), data=runs.parent / "data" / "blink", out=tmp_path / "blink")
     said = snellen("submit", "easi", runs / "site", tmp_path / "blink", *ABOUT, "--dry-run")
     assert said.status == 2 and "local:org/another" in said.err and "local:org/parrot-2B" in said.err
 
@@ -99,7 +97,7 @@ def test_what_is_no_result_is_refused_with_what_was_looked_for(runs: Path, snell
 
 def test_data_that_changed_since_the_run_is_refused(runs: Path, whole: None, snellen: Any, tmp_path: Path) -> None:
     data = drawn.draw("embspatial", tmp_path / "data")
-    evaluate("embspatial", Parrot(), data=data, out=tmp_path / "run")
+    evaluate("embspatial", parrot(), data=data, out=tmp_path / "run")
     others = [runs / name for name in EIGHT if name != "embspatial"]
     assert snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run").status == 0
     drawn.draw("embspatial", tmp_path / "data", each=2)
