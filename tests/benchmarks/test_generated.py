@@ -236,8 +236,8 @@ def test_a_set_of_another_format_is_refused(source):
 
 
 def test_a_built_set_that_moved_with_its_run_is_found_and_one_that_lies_elsewhere_is_named(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    source, tmp_path, monkeypatch
+):
     place = tmp_path / "project"
     place.mkdir()
     folder = built(source, out=place / "birds", copy_images=True)

@@ -62,9 +62,7 @@ def killed_at(command: list[str], folder: Path, least: int) -> int:
     return sum(ids.total() for ids in answers(folder).values())
 
 
-def test_all_twelve_killed_in_mid_run_end_with_each_sample_once_and_one_load_a_start(
-    data: Path, tmp_path: Path, capsys
-):
+def test_all_twelve_killed_in_mid_run_end_with_each_sample_once_and_one_load_a_start(data, tmp_path, capsys):
     out = tmp_path / "out put"
     words = ["--include-extra", "--dataset-dir", str(data), "--output-dir", str(out), "--batch-size", "2", *QUICK]
     command = [*SNELLEN, *words, "--no-rich"]
@@ -258,9 +256,7 @@ def test_ctrl_c_ends_it_with_130_and_what_was_answered_is_kept(data: Path, tmp_p
 
 
 @pytest.mark.parametrize("moment", ["_look", "_answers"])
-def test_sigterm_before_the_first_question_ends_it_with_143_and_the_command_that_goes_on(
-    data: Path, tmp_path: Path, moment: str
-):
+def test_sigterm_before_the_first_question_ends_it_with_143_and_the_command_that_goes_on(data, tmp_path, moment):
     code = f"""
 import os, signal, sys
 from snellen.cli import main
@@ -278,9 +274,7 @@ sys.exit(main(sys.argv[1:]))
     assert "To resume:" in done.stdout and "snellen easi --model embedded" in done.stdout
 
 
-def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(
-    data: Path, tmp_path: Path, capsys
-):
+def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(data, tmp_path, capsys):
     where = ("--dataset-dir", data, "--output-dir", tmp_path / "out", "--no-rich", "--benchmarks", "embspatial")
     assert easi(*where) == 0
     capsys.readouterr()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,8 +132,8 @@ STYLES = ("_".join, "-".join, lambda words: words[0] + "".join(map(str.title, wo
     st.lists(st.sampled_from(("member", "list", "text", "below")), max_size=4),
 )
 def test_a_value_drawn_by_lot_under_a_name_for_a_secret_is_seen_at_any_depth_and_not_shown(
-    before: list[str], secret: str, after: str, style: Callable[[list[str]], str], key: str, around: list[str]
-) -> None:
+    before, secret, after, style, key, around
+):
     value: Any = {style([*before, secret, *filter(None, [after])]): key}
     for place in around:
         value = {
@@ -166,9 +164,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return " ".join(said.split())
 
 
-def test_a_run_with_a_key_among_its_settings_is_refused_and_leaves_no_trace_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_with_a_key_among_its_settings_is_refused_and_leaves_no_trace_of_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for options in (
         ("--key-env", SECRET),
@@ -186,9 +182,7 @@ def test_a_run_with_a_key_among_its_settings_is_refused_and_leaves_no_trace_of_i
     assert not any(SECRET.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_other_commands_refuse_a_key_in_place_of_the_name_of_its_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_commands_refuse_a_key_in_place_of_the_name_of_its_variable(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "chart/digits", "-m", "embedded", "--limit", "1", "--out", "run"]) == 0
     for words in (
@@ -199,9 +193,7 @@ def test_other_commands_refuse_a_key_in_place_of_the_name_of_its_variable(
         refused(capsys, *words, "--key-env", SECRET)
 
 
-def test_a_harness_is_not_started_with_a_key_among_its_arguments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_harness_is_not_started_with_a_key_among_its_arguments(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     harness = ("easi", "--backend", "lmms-eval", "-m", "qwen3_vl", "--benchmarks", "vsi_bench")
     for arguments in HELD[:5]:

@@ -102,7 +102,7 @@ class EchoServer(LoopbackServer):
 
         class Handler(JsonHandler):
             def answered(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode("utf-8", "replace")
+                body = self.read().decode("utf-8", "replace")
                 echo = f"{self.path} {dict(self.headers)} {body[:300]}"
                 server.requests.append(echo)
                 server.command_lines.update(command_lines())
@@ -112,12 +112,8 @@ class EchoServer(LoopbackServer):
                     status, reply = 400, json.dumps({"error": {"message": f"no messages: {echo}"}})
                 else:
                     status, reply = replies(echo)[len(server.requests) % 5]
-                data = reply.encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.send_header("x-request-id", "".join(char for char in echo if " " <= char <= "~")[:900])
-                self.end_headers()
-                self.wfile.write(data)
+                shown = "".join(char for char in echo if " " <= char <= "~")[:900]
+                self.send(status, reply.encode(), x_request_id=shown)
 
             do_GET = do_POST = answered
 
@@ -197,9 +193,7 @@ def commands(host: str, folder: Path) -> list[tuple[str, list[str]]]:
     return placed
 
 
-def test_a_key_in_any_setting_is_refused_before_a_byte_is_written_or_sent(
-    echo: EchoServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_in_any_setting_is_refused_before_a_byte_is_written_or_sent(echo, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "placeholder-of-this-test")
     placed = commands(echo.host, tmp_path)
@@ -264,9 +258,7 @@ def echoed(echo: EchoServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return keys, "\n".join(said), folder
 
 
-def test_a_key_of_the_environment_that_server_and_proxy_echo_is_nowhere(
-    echo: EchoServer, echoed: tuple[list[str], str, Path]
-) -> None:
+def test_a_key_of_the_environment_that_server_and_proxy_echo_is_nowhere(echo, echoed):
     keys, said, folder = echoed
     sent = "\n".join(echo.requests)
     assert all(leaks(sent, key) for key in keys), "every key was sent"

@@ -52,24 +52,19 @@ class EchoingHandler(JsonHandler):
         self._reply()
 
     def _reply(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.read()
         status, reply = self._content()
         self.provider.calls.append(f"{self.command} {self.path.partition('?')[0]}")
-        data = json.dumps(reply).encode()
         header = "".join(char for char in self.provider.form if " " <= char <= "~")
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        for name in ("request-id", "x-request-id", "x-goog-request-id"):
-            self.send_header(name, header)
+        headers = dict.fromkeys(("request-id", "x-request-id", "x-goog-request-id"), header)
         if "upload_id" not in self.path:
             target = (
                 f"http://localhost:1/{header}"
                 if self.provider.refuses and self.provider.uploads
                 else self.provider.origin
             )
-            self.send_header("X-Goog-Upload-URL", f"{target}/upload/v1beta/files?upload_id=1")
-        self.end_headers()
-        self.wfile.write(data)
+            headers["X-Goog-Upload-URL"] = f"{target}/upload/v1beta/files?upload_id=1"
+        self.send(status, reply, **headers)
 
     def _content(self) -> tuple[int, Any]:
         form, path = self.provider.form, self.path.lower()
@@ -126,14 +121,8 @@ def questions(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("refuses", [False, True], ids=["ids", "errors"])
 @pytest.mark.parametrize("service", PATHS)
 def test_a_key_in_ids_names_and_errors_of_uploads_and_batches_is_nowhere(
-    service: str,
-    refuses: bool,
-    uploads: bool,
-    questions: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    service, refuses, uploads, questions, tmp_path, monkeypatch, capfd
+):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, CANARY)
     (tmp_path / "services.toml").write_text(SMALL)

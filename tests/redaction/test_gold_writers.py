@@ -7,8 +7,6 @@ import re
 from itertools import count
 from pathlib import Path
 
-import pytest
-
 from benchmarks.fika import made
 from redaction.test_gold import ENCODINGS, recoverable
 from snellen import evaluate
@@ -36,9 +34,7 @@ def said(number: int) -> str:
     )
 
 
-def test_gold_in_errors_of_the_model_is_in_no_summary_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gold_in_errors_of_the_model_is_in_no_summary_of_them(tmp_path, monkeypatch, capsys):
     class Failing(made.Scripted):
         async def answer(self, prompt: Prompt) -> Response:
             number = int("".join(filter(str.isdigit, "".join(map(str, prompt.parts[-1:])).partition("\\n")[0])) or 0)
@@ -84,8 +80,8 @@ def texts_of(*places: str) -> list[tuple[Path, str]]:
 
 
 def test_gold_is_in_no_dress_in_what_judges_reports_failure_pages_and_redacted_runs_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     evaluate("fika", made.Scripted(said), out="run", data=made.whole(tmp_path / "fika.zip", SAMPLES))
     judge("run", Talkative(), concurrency=1)  # type: ignore[arg-type]

@@ -43,10 +43,8 @@ class Server(LoopbackServer):
 
         class Handler(JsonHandler):
             def handled(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                server.got.append(got := Got(self.command, self.path, self.headers, body))
-                status, answer = server.answer(got)
-                self.send_json(answer, status)
+                server.got.append(got := Got(self.command, self.path, self.headers, self.read()))
+                self.send(*server.answer(got))
 
             do_POST = do_PUT = handled
 
@@ -80,9 +78,7 @@ def sent(server: Server, waits: tuple[float, ...] = (0.0, 0.0)) -> Any:
     return send_by_blob(payload, ZIP, TOKEN, endpoint=server.endpoint, timeout_s=600.0, waits_s=waits)
 
 
-def test_the_token_for_the_upload_is_asked_for_then_the_zip_is_stored_and_its_address_is_submitted(
-    server: Server, store: str
-) -> None:
+def test_the_token_for_the_upload_is_asked_for_then_the_zip_is_stored_and_its_address_is_submitted(server, store):
     assert sent(server).status == 200
     grant, upload, submit = server.got
     assert (grant.method, grant.path) == ("POST", "/api/blob-upload")
@@ -126,9 +122,7 @@ def test_a_leaderboard_of_this_machine_stores_the_zip_itself(server: Server, mon
         ("/api/submit", 400, {"success": False, "error": "has no license"}, "has no license"),
     ],
 )
-def test_a_step_that_is_refused_names_the_step_and_ends_the_submission(
-    path: str, status: int, answer: Any, words: str, server: Server, store: str
-) -> None:
+def test_a_step_that_is_refused_names_the_step_and_ends_the_submission(path, status, answer, words, server, store):
     server.answers[path] = [(status, answer)]
     with pytest.raises(SubmissionError, match=words) as refused:
         sent(server)
@@ -145,9 +139,7 @@ def test_a_store_that_stumbles_is_asked_again(server: Server, store: str) -> Non
         sent(server)
 
 
-def test_whole_replies_that_one_request_cannot_hold_go_by_the_store(
-    runs: Path, whole: None, snellen: Any, server: Server, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_replies_that_one_request_cannot_hold_go_by_the_store(runs, whole, snellen, server, store, monkeypatch):
     small = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
     assert small["upload"] == "request"
     monkeypatch.setattr(package, "LARGEST_REQUEST", small["request_bytes"] - 500)

@@ -73,9 +73,9 @@ def test_a_folder_of_runs_may_hold_the_judges_runs_too(tmp_path: Path, monkeypat
 def test_all_that_an_evaluation_leaves_may_be_named_and_the_rest_is_said(tmp_path: Path, monkeypatch: Any) -> None:
     model = tmp_path / "eval_results" / "prose"
     data = drawn.draw("embspatial", tmp_path / "data")
-    judged(evaluate("embspatial", Prose(), data=data, out=model / "embspatial"), monkeypatch)
+    judged(evaluate("embspatial", prose(), data=data, out=model / "embspatial"), monkeypatch)
     (tmp_path / "my.csv").write_text("question,answer\nHow many?,2\n")
-    evaluate(str(tmp_path / "my.csv"), Prose(), out=model / "mine")
+    evaluate(str(tmp_path / "my.csv"), prose(), out=model / "mine")
     for file in (model / "easi_results.json", model.parent / "easi_results.json", model.parent / "easi_results.zip"):
         file.write_text("{}")
     for mixture in ([model.parent], sorted(model.parent.iterdir()), sorted(model.iterdir())):

@@ -46,7 +46,7 @@ class JudgeServer(LoopbackServer):
                 if key is None or self.headers.get("Authorization") == f"Bearer {key}":
                     super().do_POST()
                 else:
-                    self.rfile.read(int(self.headers["Content-Length"]))
+                    self.read()
                     self.send_json({"error": {"message": "bad key"}}, 401)
 
             def chat(self, body: dict[str, Any]) -> None:

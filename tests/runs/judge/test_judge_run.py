@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import REASK, JudgeServer
+from judge_server import REASK
 
 from servers.loopback import USAGE
 from snellen import evaluate, load_run, rerun
@@ -324,8 +324,8 @@ judge("run", "api:stub-judge", base_url="{server.url}", concurrency=4)
 
 
 def test_verdicts_are_scored_from_another_folder_once_told_where_the_judged_run_is(
-    server: JudgeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    server, tmp_path, monkeypatch, capsys
+):
     evaluate(ANIMALS, Scripted(), out="run")
     judge("run", "api:stub-judge", base_url=server.url, out="said")
     (tmp_path / "elsewhere").mkdir()
