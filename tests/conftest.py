@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 # Each worker of the suite and the programs that it starts compute with one thread: more would wait for each other. Read
@@ -17,6 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+from command_server import command_server
 from servers import fast
 from servers.hostile import HostileServer
 from snellen import redaction
@@ -44,6 +46,13 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNELLEN_DATA", str(tmp_path_factory.mktemp("snellen-data")))
         yield
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder, for PATH, of a `snellen` that starts at once, and of `run-script FILE`: `command_server` says how."""
+    with command_server(tmp_path_factory.mktemp("commands")) as folder:
+        yield folder
 
 
 @pytest.fixture(autouse=True)

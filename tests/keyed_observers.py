@@ -50,13 +50,6 @@ class KeyedObserver(Model):
         self.width, self.reasons, self.skill = width, reasons, skill
         self.conditions = {condition.key: condition for condition in plan(data.options).conditions}
 
-    def identity(self) -> dict[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def close(self) -> None: ...
-
     def threshold(self, key: str) -> float:
         """The level in decades that is seen half of the time."""
         condition = self.conditions[key]

@@ -6,7 +6,6 @@ It listens on loopback and ends with its context. `link` alone is not measured f
 from __future__ import annotations
 
 import base64
-import json
 import random
 import re
 import time
@@ -14,12 +13,13 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 from PIL import Image as Pillow
 
 from pixel_observers import READERS, decoded
-from servers.loopback import JsonHandler, LoopbackServer
+from servers.loopback import ChatHandler, LoopbackServer
 from snellen.benchmarks.acuity.attribute import Images, Scene
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
 from snellen.benchmarks.acuity.drawing import png
@@ -155,20 +155,15 @@ class ObserverServer(LoopbackServer):
 
 
 def _handler(server: ObserverServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(JsonHandler):
-        def do_GET(self) -> None:
-            self.send_json({"object": "list", "data": [{"id": "observer", "object": "model"}]})
+    class Handler(ChatHandler):
+        models = ("observer",)
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        def chat(self, body: dict[str, Any]) -> None:
             if server.settings.latency_s:
                 time.sleep(server.settings.latency_s)
             if random.random() < server.settings.unavailable:
                 server.refused += 1
                 self.send_json({"error": {"message": "busy"}}, 503)
-                return
-            if "messages" not in body:  # the client's first probe
-                self.send_json({"error": {"message": "messages are missing"}}, 400)
                 return
             parts = body["messages"][-1]["content"]
             parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
@@ -178,11 +173,6 @@ def _handler(server: ObserverServer) -> type[BaseHTTPRequestHandler]:
                 if part["type"] == "image_url"
             ]
             text = "\n".join(part["text"] for part in parts if part["type"] == "text")
-            message = {"role": "assistant", "content": server.reply(images, text)}
-            usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-            choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-            self.send_json(
-                {"id": "1", "object": "chat.completion", "model": "observer", "choices": choices, "usage": usage}
-            )
+            self.send_completion(server.reply(images, text))
 
     return Handler

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pixel_observers import PixelObserver
-from servers.loopback import JsonHandler, LoopbackServer
+from servers.loopback import ChatHandler, LoopbackServer
 from snellen.sources.blobs import Drawn
 from snellen.types import Image, Prompt, Text
 
@@ -32,19 +31,11 @@ def observer_server(thresholds: Mapping[str, float]) -> Iterator[str]:
         prompt = Prompt((Image(Drawn("sent", lambda: data)), Text(text)))
         return asyncio.run(observer.answer(prompt)).text
 
-    class Handler(JsonHandler):
-        def do_GET(self) -> None:
-            self.send_json({"object": "list", "data": [{"id": "observer"}, {"id": "other"}]})
+    class Handler(ChatHandler):
+        models = ("observer", "other")
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if "messages" not in body:  # the check before the first question
-                self.send_json({"error": {"message": "messages are missing"}}, 400)
-                return
-            message = {"role": "assistant", "content": reply(body)}
-            self.send_json(
-                {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "model": body["model"]}
-            )
+        def chat(self, body: dict) -> None:
+            self.send_completion(reply(body))
 
     with LoopbackServer(Handler) as server:
         yield server.url

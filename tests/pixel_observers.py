@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from hashlib import blake2b
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 from PIL import Image as Pillow
@@ -176,13 +175,6 @@ class PixelObserver(Model):
         self.threshold, self.width, self.lapse = self.attribute.level(threshold), width, lapse
         self.bias, self.refuses, self.seed = bias, refuses, seed
         self.levels: list[float] = []
-
-    def identity(self) -> dict[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def close(self) -> None: ...
 
     async def answer(self, prompt: Prompt) -> Response:
         image, text = prompt.parts

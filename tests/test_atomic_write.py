@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import filelock
@@ -24,9 +23,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, OSError, ValueError])
-def test_whatever_ends_a_write_leaves_the_old_file_and_nothing_beside_it(
-    tmp_path: Path, raised: type[BaseException]
-) -> None:
+def test_whatever_ends_a_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, raised):
     path = tmp_path / "page.html"
     path.write_text("old")
     with pytest.raises(raised), replacing(path) as part:
@@ -43,9 +40,7 @@ def test_the_part_of_a_killed_process_is_taken_over_and_none_of_its_bytes_stay(t
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_link_in_the_place_of_a_part_is_not_written_through(
-    tmp_path: Path, link: Callable[[Path, Path], None]
-) -> None:
+def test_a_link_in_the_place_of_a_part_is_not_written_through(tmp_path, link):
     other = tmp_path / "other"
     other.write_text("somebody's")
     link(other, tmp_path / "page.html.part")
@@ -81,9 +76,7 @@ def test_of_processes_that_write_the_same_file_each_writes_it_whole(tmp_path: Pa
     assert names(tmp_path) == ["page.html"]
 
 
-def test_a_folder_that_another_process_removed_before_its_lock_was_held_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_another_process_removed_before_its_lock_was_held_is_made_again(tmp_path, monkeypatch):
     acquire, removed = filelock.FileLock.acquire, []
 
     def late(lock: filelock.FileLock, *arguments: object, **settings: object) -> object:
@@ -194,8 +187,8 @@ COMMANDS = {
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_ended_while_it_writes_leaves_nothing_half_and_the_same_command_leaves_no_part(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: signal.Signals
-) -> None:
+    place, tmp_path, monkeypatch, name, number
+):
     monkeypatch.chdir(place)
     nth, line = COMMANDS[name]
     words = line.replace("OUT", str(tmp_path / "out")).split()

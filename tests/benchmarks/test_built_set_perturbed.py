@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import world, write_images
+from snellen.cli import main
 from snellen.questions.generate import BuildSettings, generate
 from snellen.types import Sample, Text
 
@@ -73,34 +72,36 @@ def test_every_question_of_a_built_set_gets_a_hint_at_a_wrong_class_of_its_level
             assert name in before.options.values()
 
 
-def run(folder: Path, built: Path, *words: str) -> dict[str, dict]:
-    command = [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--levels", "species"]
-    done = subprocess.run([*command, "-q", "--json", *words], cwd=folder, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["runs"]
-    return {**found, "value": {one["name"]: one["value"] for one in found["profiles"][0]["metrics"]}}
+@pytest.fixture
+def run(built, tmp_path, monkeypatch, capsys):
+    """Return a function that asks species of the set: exit status, the run with its metrics, and what was said of errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def ran(*words: str) -> tuple[int, dict, str]:
+        status = main(["run", str(built), "-m", "embedded", "--levels", "species", "-q", "--json", *words])
+        said = capsys.readouterr()
+        if status:
+            return status, {}, said.err
+        (found,) = json.loads(said.out)["runs"]
+        return status, {one["name"]: one["value"] for one in found["profiles"][0]["metrics"]}, said.err
+
+    return ran
 
 
-def test_a_corrupted_picture_is_harder_to_read_and_the_run_says_what_was_done(built, tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    seen = run(tmp_path, built, "--out", "plain")["value"]["accuracy"]
-    noisy = run(tmp_path, built, "--out", "noisy", "--corrupt", "salt-pepper:40", "--corrupt", "blur:31", "--report")
-    assert noisy["value"]["accuracy"] < seen - 0.1
-    meta = json.loads((tmp_path / "noisy" / "run_meta.json").read_text())
+def test_a_corrupted_picture_is_harder_to_read_and_the_run_says_what_was_done(run):
+    _, seen, _ = run("--out", "plain")
+    _, noisy, _ = run("--out", "noisy", "--corrupt", "salt-pepper:40", "--corrupt", "blur:31", "--report")
+    assert noisy["accuracy"] < seen["accuracy"] - 0.1
+    meta = json.loads(Path("noisy/run_meta.json").read_text())
     assert meta["identity"]["media"] == {"corrupt": "salt-pepper:40,blur:31"}
-    assert "image was corrupted (salt-pepper:40,blur:31)" in (tmp_path / "noisy" / "report.html").read_text()
-    refused = subprocess.run(
-        [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--levels", "species", "--out", "noisy"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert refused.returncode != 0 and "media.corrupt" in refused.stderr
+    assert "image was corrupted (salt-pepper:40,blur:31)" in Path("noisy/report.html").read_text()
+    status, _, said = run("--out", "noisy")
+    assert status != 0 and "media.corrupt" in said
 
 
-def test_hints_are_an_option_of_the_command_and_part_of_what_was_run(built, tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    run(tmp_path, built, "--out", "hinted", "--hint", "wrong", "--limit", "20")
-    meta = json.loads((tmp_path / "hinted" / "run_meta.json").read_text())
+def test_hints_are_an_option_of_the_command_and_part_of_what_was_run(run):
+    assert run("--out", "hinted", "--hint", "wrong", "--limit", "20")[0] == 0
+    meta = json.loads(Path("hinted/run_meta.json").read_text())
     assert meta["identity"]["data_options"] == {"levels": "species", "hint": "wrong"}
-    command = [sys.executable, "-m", "snellen", "run", str(built), "-m", "embedded", "--hint", "right"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 2 and "the only kind of hint is wrong" in done.stderr
+    status, _, said = run("--hint", "right")
+    assert status == 2 and "the only kind of hint is wrong" in said

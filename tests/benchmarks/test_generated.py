@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,6 @@ class Knowing(Model):
 
     name = "knowing"
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         image, text = prompt.parts
         shade = pillow.open(BytesIO(image.blob.read())).getpixel((0, 0))[0]
@@ -88,8 +82,6 @@ class Knowing(Model):
         if "yes or no" in text.text:
             return Response("yes" if species in text.text or order in text.text else "no")
         return Response(order if " order" in text.text else species)
-
-    async def close(self) -> None: ...
 
 
 def by(metrics: Any) -> dict[str, Any]:
@@ -244,8 +236,8 @@ def test_a_set_of_another_format_is_refused(source):
 
 
 def test_a_built_set_that_moved_with_its_run_is_found_and_one_that_lies_elsewhere_is_named(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    source, tmp_path, monkeypatch
+):
     place = tmp_path / "project"
     place.mkdir()
     folder = built(source, out=place / "birds", copy_images=True)

@@ -17,14 +17,13 @@ import io
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import islice
 from pathlib import Path
 
 from PIL import Image
 
+from servers.loopback import ChatHandler, LoopbackServer
 from snellen.benchmarks.chart.write_images import portraits
 
 COUNT = 50
@@ -131,35 +130,17 @@ def as_csv(folder: Path) -> Path:
     return path
 
 
-@contextmanager
-def endpoint(replies: dict[str, list[str]], seconds: float = 300, delay_s: float = 0.0) -> Iterator[Endpoint]:
-    """An OpenAI-compatible endpoint that answers by the picture's digest; `replies` are given in turn. It ends by itself."""
-    server = Endpoint(replies, seconds, delay_s)
-    try:
-        yield server
-    finally:
-        server.close()
+class Endpoint(LoopbackServer):
+    """A model that answers by the picture's digest, each of `replies` in turn; `!` is an HTTP 400.
 
+    `asked` counts its questions. It ends by itself.
+    """
 
-class Endpoint:
-    """`url`, and `asked`: how many questions it was asked. A reply `!` is an HTTP 500."""
-
-    def __init__(self, replies: dict[str, list[str]], seconds: float, delay_s: float = 0.0) -> None:
+    def __init__(self, replies: dict[str, list[str]], seconds: float = 300, delay_s: float = 0.0) -> None:
         self.replies, self.asked, self._delay_s = replies, 0, delay_s
         self._turn: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
-        self._timer = threading.Timer(seconds, self.close)
-        self._timer.daemon = True
-        self._timer.start()
-        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self._timer.cancel()
-        self._http.shutdown()
-        self._http.server_close()
+        super().__init__(_handler(self), seconds)
 
     def reply(self, body: dict) -> str:
         content = body["messages"][-1]["content"]
@@ -178,30 +159,14 @@ class Endpoint:
 
 
 def _handler(server: Endpoint) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(ChatHandler):
+        models = ("stub", "other", "judge")
 
-        def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
-
-        def do_GET(self) -> None:
-            self._send({"object": "list", "data": [{"id": name} for name in ("stub", "other", "judge")]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = server.reply(body) if "messages" in body else "!"  # what asks before a run whether the key is good
+        def chat(self, body: dict) -> None:
+            text = server.reply(body)
             if text == "!":
-                self._send({"error": {"message": "scripted"}}, 400)
-                return
-            choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            self._send({"id": "c", "object": "chat.completion", "choices": [choice], "usage": {}})
-
-        def _send(self, body: dict, status: int = 200) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+                self.send_json({"error": {"message": "scripted"}}, 400)
+            else:
+                self.send_completion(text)
 
     return Handler

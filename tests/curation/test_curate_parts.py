@@ -90,7 +90,7 @@ def test_a_working_folder_takes_no_other_candidates(place, work, tmp_path):
 def test_a_failed_try_keeps_a_candidate_undecided_until_it_is_asked_again(work, monkeypatch):
     monkeypatch.setenv("STUB_KEY", "k")
     failing = work.candidates[7].sha256
-    with setting.endpoint({failing: ["!"]}) as server:
+    with setting.Endpoint({failing: ["!"]}) as server:
         options = ModelOptions(base_url=server.url, key_env="STUB_KEY")
         found = stages.filter_hard(work, ["api:stub"], options=options)
         assert found.counts() == {"entered": 50, "keep": 49, "drop": 0, "undecided": 1}
@@ -109,7 +109,7 @@ def test_a_known_candidate_is_dropped_even_where_other_tries_failed(work):
 def test_a_judge_can_decide_what_is_right(work, monkeypatch):
     for name in ("STUB_KEY", "JUDGE_API_KEY"):
         monkeypatch.setenv(name, "k")
-    with setting.endpoint({"text": [json.dumps({"verdict": "correct", "reason": "same"})]}) as server:
+    with setting.Endpoint({"text": [json.dumps({"verdict": "correct", "reason": "same"})]}) as server:
         options = ModelOptions(base_url=server.url, key_env="STUB_KEY")
         judge = {"correct": "judge", "judge": "api:judge", "judge_base_url": server.url}
         found = stages.filter_hard(work, ["api:stub"], options=options, **judge)
@@ -119,7 +119,7 @@ def test_a_judge_can_decide_what_is_right(work, monkeypatch):
 def test_an_evidence_judge_that_disagrees_drops_the_candidate(place, work, monkeypatch):
     monkeypatch.setenv("JUDGE_API_KEY", "k")
     fetch = evidence.PagesFolder(place / "pages")
-    with setting.endpoint({"text": [json.dumps({"supports": "no", "why": "another thing"})]}) as server:
+    with setting.Endpoint({"text": [json.dumps({"supports": "no", "why": "another thing"})]}) as server:
         found = stages.check_evidence(work, fetch, judge="api:judge", base_url=server.url, skip=("hard", "leaks"))
         assert server.asked == 50 - len(setting.UNSUPPORTED)
     assert found.counts()["keep"] == 0

@@ -21,23 +21,29 @@ from snellen.curation.workspace import open_work
 
 pytestmark = pytest.mark.browser
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
-SNELLEN = [sys.executable, "-m", "snellen"]
 REJECTED, EDITED, DISPUTED, ACCEPTED_LATER = 16, 17, 18, 19
 WRONG_EDIT = 21
 
 
-def snellen(*words, fails=False):
-    environment = {**os.environ, "STUB_KEY": "k"}
-    done = subprocess.run([*SNELLEN, *map(str, words)], capture_output=True, text=True, env=environment, timeout=600)
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture(scope="module")
+def snellen(commands):
+    """Return a function that runs a command and returns what it printed."""
+
+    def ran(*words, fails=False):
+        command = [commands / "snellen", *map(str, words)]
+        environment = {**os.environ, "STUB_KEY": "k"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return ran
 
 
 @contextmanager
 def reviewing(work):
     """The review page of a working folder: its address; ended by Ctrl-C."""
     process = subprocess.Popen(
-        [*SNELLEN, "build", "curate", "--out", str(work), "--stage", "review", "--port", "0"],
+        [sys.executable, "-m", "snellen", "build", "curate", "--out", str(work), "--stage", "review", "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -123,13 +129,13 @@ def review_all(page, name):
 
 
 @pytest.fixture(scope="module")
-def curated(place, browser, tmp_path_factory):
+def curated(place, browser, snellen, tmp_path_factory):
     """The working folder after all stages, with what each said."""
     root = tmp_path_factory.mktemp("curated")
     work, said = root / "work", {}
     begun = open_work(root / "probe", place / "candidates.jsonl", place / "images")
     by_sight = {begun.candidates[n].sha256: ["No idea.", answer(n)] for n in setting.KNOWN}
-    with setting.endpoint(by_sight) as server:
+    with setting.Endpoint(by_sight) as server:
         said["hard"] = snellen(
             *("build", "curate", place / "candidates.jsonl", "--images", place / "images", "--out", work),
             *("--name", "creatures", "--stage", "hard", "--model", "api:stub", "--model", "api:other", "-k", 2),
@@ -241,7 +247,7 @@ def test_the_zip_holds_neutral_names_no_metadata_a_card_and_a_provenance(curated
     assert "Ann" not in json.dumps(provenance)
 
 
-def test_the_same_decisions_pack_to_the_same_bytes_and_a_version_is_never_replaced(curated):
+def test_the_same_decisions_pack_to_the_same_bytes_and_a_version_is_never_replaced(curated, snellen):
     work, _ = curated
     path = work / "packs" / "creatures-1.0.zip"
     before = path.read_bytes()
@@ -252,14 +258,14 @@ def test_the_same_decisions_pack_to_the_same_bytes_and_a_version_is_never_replac
     assert path.read_bytes() == before
 
 
-def test_the_zip_is_a_benchmark_that_a_run_takes(curated, tmp_path):
+def test_the_zip_is_a_benchmark_that_a_run_takes(curated, snellen, tmp_path):
     work, _ = curated
     path = work / "packs" / "creatures-1.0.zip"
     with zipfile.ZipFile(path) as archive:
         rows = [json.loads(line) for line in archive.read("data/manifest.jsonl").splitlines()]
         first = hashlib.sha256(archive.read(f"data/{rows[0]['image']}")).hexdigest()
     replies = {first: [json.dumps({"answer": rows[0]["answer"]})], "": [json.dumps({"answer": "a stone"})]}
-    with setting.endpoint(replies) as server:
+    with setting.Endpoint(replies) as server:
         snellen(
             *("run", "fika", "--data", path, "--model", "api:stub", "--base-url", server.url, "--key-env", "STUB_KEY"),
             *("--out", tmp_path / "run", "-q"),
@@ -269,7 +275,7 @@ def test_the_zip_is_a_benchmark_that_a_run_takes(curated, tmp_path):
     assert all(line["status"] == "ok" for line in lines)
 
 
-def test_stages_that_go_on_ask_nobody_again(curated, place):
+def test_stages_that_go_on_ask_nobody_again(curated, place, snellen):
     work, said = curated
     # The endpoint is no longer there: a question would fail.
     done = snellen(

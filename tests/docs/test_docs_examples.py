@@ -16,12 +16,11 @@ PAGES = [page for page in sorted(DOCS.glob("*.md")) if any(not one.why_not for o
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_examples_of_a_page_run_as_printed(page, tmp_path, lights_folder):
+def test_the_examples_of_a_page_run_as_printed(page, tmp_path, commands, lights_folder):
     environment = {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(lights_folder),
-        "OMP_NUM_THREADS": "1",
         "COLUMNS": "200",
         "HF_HUB_OFFLINE": "1",
     }
@@ -47,7 +46,12 @@ def test_the_examples_of_a_page_run_as_printed(page, tmp_path, lights_folder):
         code = "\n".join("\n" * (one.line - 1) + one.body if i == 0 else one.body for i, one in enumerate(python))
         (tmp_path / "page.py").write_text(code)
         done = subprocess.run(
-            [sys.executable, "page.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+            [commands / "run-script", "page.py"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
         )
         assert done.returncode == 0, f"{page.name}: {done.stdout}\n{done.stderr}"
 

@@ -170,9 +170,7 @@ def view(folder: Path, variables: Mapping[str, str]) -> str:
         process.wait()
 
 
-def test_every_command_of_the_first_pages_runs_after_their_install_line(
-    wheel: Path, server: OracleServer, folder: Path, data: None, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_every_command_of_the_first_pages_runs_after_their_install_line(wheel, server, folder, data, tmp_path_factory):
     variables = environment(
         fresh_environments.install(wheel, tmp_path_factory.mktemp("venv") / "local", "local"), server
     )
@@ -198,8 +196,8 @@ def test_every_command_of_the_first_pages_runs_after_their_install_line(
 
 
 def test_the_core_alone_reads_workbooks_asks_models_behind_an_api_and_shows_them(
-    wheel: Path, server: OracleServer, folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+    wheel, server, folder, tmp_path_factory
+):
     variables = environment(fresh_environments.install(wheel, tmp_path_factory.mktemp("venv") / "core"), server)
     for command in (
         "snellen check my.xlsx",

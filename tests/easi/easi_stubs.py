@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from servers.fast import completion
+from servers.oracle import OracleServer, SentQuestion
 from snellen.easi import BenchmarkRow, Board, EasiSettings, plan, prepare, run, work
 from snellen.easi.names import chosen
 from snellen.errors import PreflightError
@@ -20,15 +18,15 @@ from snellen.types import Prompt, Response, Text
 class Speaker(Model):
     """Says `says(question)`; counts how often it was opened, loaded, asked and closed."""
 
-    def __init__(self, says: Callable[[str], str], *, refuses: bool = False) -> None:
-        self.name = "speaker"
+    def __init__(self, says: Callable[[str], str], *, name: str = "speaker", refuses: bool = False) -> None:
+        self.name = name
         self.opened = self.loads = self.asked = self.closes = 0
         self.batch_limit = 32
         self._says = says
         self._refuses = refuses
 
     def identity(self) -> Mapping[str, Any]:
-        return {"kind": "speaker"}
+        return {"kind": "speaker", "name": self.name}
 
     async def preflight(self) -> None:
         self.loads += 1
@@ -78,49 +76,16 @@ def done(monkeypatch: Any, model: Speaker, asked: EasiSettings) -> tuple[Board, 
     return board, told
 
 
-class GradingServer:
+class GradingServer(OracleServer):
     """A judge that grades by `grades(reply)`; `asked` holds every question to it."""
 
     def __init__(self, grades: Callable[[str], dict[str, str] | str]) -> None:
-        self.asked: list[str] = []
-        board = self
+        def graded(question: SentQuestion) -> str:
+            said = grades(question.text.rpartition("<<<REPLY")[2])
+            return said if isinstance(said, str) else json.dumps(said)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        super().__init__(graded, "grader")
 
-            def log_message(self, *_: Any) -> None: ...
-
-            def do_GET(self) -> None:
-                self._send(json.dumps({"object": "list", "data": [{"id": "grader"}]}).encode())
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if "messages" not in body:
-                    self._send(b'{"error": {"message": "messages is required"}}', 400)
-                    return
-                text = "\n".join(
-                    message["content"] if isinstance(message["content"], str) else message["content"][0]["text"]
-                    for message in body["messages"]
-                )
-                board.asked.append(text)
-                said = grades(text.rpartition("<<<REPLY")[2])
-                self._send(completion(said if isinstance(said, str) else json.dumps(said)))
-
-            def _send(self, body: bytes, status: int = 200) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> GradingServer:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    @property
+    def asked(self) -> list[SentQuestion]:
+        return self.requests

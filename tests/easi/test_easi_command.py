@@ -62,24 +62,22 @@ def killed_at(command: list[str], folder: Path, least: int) -> int:
     return sum(ids.total() for ids in answers(folder).values())
 
 
-def test_all_twelve_killed_in_mid_run_end_with_each_sample_once_and_one_load_a_start(data: Path, tmp_path: Path):
+def test_all_twelve_killed_in_mid_run_end_with_each_sample_once_and_one_load_a_start(data, tmp_path, capsys):
     out = tmp_path / "out put"
     words = ["--include-extra", "--dataset-dir", str(data), "--output-dir", str(out), "--batch-size", "2", *QUICK]
     command = [*SNELLEN, *words, "--no-rich"]
     folder = out / "embedded"
-    total = sum(map(drawn.count, TASKS))
-    kills = [killed_at(command, folder, least) for least in (3, 60)]
-    assert kills == sorted(kills) and kills[0] < total
+    assert killed_at(command, folder, 60) < sum(map(drawn.count, TASKS))
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found = answers(folder)
     assert {name: ids.total() for name, ids in found.items()} == {name: drawn.count(name) for name in TASKS}
     assert all(count == 1 for ids in found.values() for count in ids.values())
     logs = [path.read_text() for path in sorted(folder.glob("easi_*.log"))]
-    assert len(logs) == 3 and [log.count("embedded: ready after") for log in logs] == [1] * 3
-    again = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=LONGEST_S)
-    told = json.loads(again.stdout)
-    assert again.returncode == 0 and told["average"]["benchmarks"] == len(EIGHT)
+    assert len(logs) == 2 and [log.count("embedded: ready after") for log in logs] == [1] * 2
+    assert main([*command[3:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["average"]["benchmarks"] == len(EIGHT)
     assert {row["state"] for row in told["benchmarks"].values()} == {"complete"} and "go_on" not in told
     assert "ready after" not in Path(told["log"]).read_text(), "what is complete loads no model"
 
@@ -194,17 +192,8 @@ def test_a_folder_of_vlmevalkits_tables_is_data_enough(tmp_path: Path, capsys):
 @pytest.mark.slow
 def test_two_workers_are_started_once_for_all_benchmarks(data: Path, tmp_path: Path):
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    words = [
-        "--dataset-dir",
-        str(data),
-        "--output-dir",
-        str(tmp_path),
-        "--benchmarks",
-        "blink,embspatial",
-        "--nproc",
-        "2",
-    ]
-    ended = subprocess.run([*SNELLEN, *words, *QUICK, "--no-rich"], capture_output=True, text=True, timeout=LONGEST_S)
+    where = ("--dataset-dir", data, "--output-dir", tmp_path, "--benchmarks", "blink,embspatial", "--nproc", "2")
+    ended = subprocess.run([*SNELLEN, *where, *QUICK, "--no-rich"], capture_output=True, text=True, timeout=LONGEST_S)
     assert ended.returncode == 0, ended.stderr
     (log,) = (tmp_path / "embedded").glob("easi_*.log")
     assert log.read_text().count("ready after") == 1
@@ -214,7 +203,7 @@ def test_two_workers_are_started_once_for_all_benchmarks(data: Path, tmp_path: P
     }
 
 
-def on_terminal(command: list[str], columns: int = 100) -> tuple[int, str]:
+def on_terminal(command: list[str | Path], columns: int = 100) -> tuple[int, str]:
     """The exit status, and every byte that a terminal got."""
     import fcntl
     import struct
@@ -237,17 +226,9 @@ def on_terminal(command: list[str], columns: int = 100) -> tuple[int, str]:
     return process.wait(), said.decode(errors="replace")
 
 
-def test_on_a_terminal_the_last_table_stays_and_the_screen_is_not_switched(data: Path, tmp_path: Path):
-    words = [
-        "--dataset-dir",
-        str(data),
-        "--output-dir",
-        str(tmp_path / "out"),
-        "--benchmarks",
-        "embspatial,blink",
-        *QUICK,
-    ]
-    status, said = on_terminal([*SNELLEN, *words])
+def test_on_a_terminal_the_last_table_stays_and_the_screen_is_not_switched(data: Path, tmp_path: Path, commands: Path):
+    where = ("--dataset-dir", data, "--output-dir", tmp_path / "out", "--benchmarks", "embspatial,blink")
+    status, said = on_terminal([commands / "snellen", *SNELLEN[3:], *where, *QUICK])
     assert status == 0
     assert "\x1b[?1049h" not in said, "the alternate screen would take the table with it"
     assert "\x1b[?25l" in said and said.rindex("\x1b[?25h") > said.rindex("\x1b[?25l"), "the cursor is shown again"
@@ -275,9 +256,7 @@ def test_ctrl_c_ends_it_with_130_and_what_was_answered_is_kept(data: Path, tmp_p
 
 
 @pytest.mark.parametrize("moment", ["_look", "_answers"])
-def test_sigterm_before_the_first_question_ends_it_with_143_and_the_command_that_goes_on(
-    data: Path, tmp_path: Path, moment: str
-):
+def test_sigterm_before_the_first_question_ends_it_with_143_and_the_command_that_goes_on(data, tmp_path, moment):
     code = f"""
 import os, signal, sys
 from snellen.cli import main
@@ -295,9 +274,7 @@ sys.exit(main(sys.argv[1:]))
     assert "To resume:" in done.stdout and "snellen easi --model embedded" in done.stdout
 
 
-def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(
-    data: Path, tmp_path: Path, capsys
-):
+def test_runs_with_other_settings_say_what_to_do_and_no_command_that_would_be_refused_again(data, tmp_path, capsys):
     where = ("--dataset-dir", data, "--output-dir", tmp_path / "out", "--no-rich", "--benchmarks", "embspatial")
     assert easi(*where) == 0
     capsys.readouterr()

@@ -80,9 +80,7 @@ def test_the_second_configuration_of_the_submission_document_is_accepted(data: P
         metadata({}, json.dumps({**SECOND, "weightType": "Delta"}))
 
 
-def test_configurations_without_a_submission_are_checked_and_need_not_be_whole(
-    data: Path, tmp_path: Path, capsys
-) -> None:
+def test_configurations_without_a_submission_are_checked_and_need_not_be_whole(data, tmp_path, capsys):
     part = json.dumps({"precision": "bfloat16"})
     assert easi(data, tmp_path / "a", "--submission-configs", part, benchmarks="embspatial") == 0
     assert json.loads((tmp_path / "a" / "easi_results.json").read_text())["precision"] == "bfloat16"

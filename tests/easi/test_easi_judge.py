@@ -123,9 +123,7 @@ def test_the_share_must_be_above_the_threshold(judge, tmp_path: Path, monkeypatc
     assert len(judge.asked) == 11
 
 
-def test_a_number_that_the_judge_copied_out_is_scored_by_the_rule_and_not_by_its_grade(
-    judge, tmp_path: Path, monkeypatch
-):
+def test_a_number_that_the_judge_copied_out_is_scored_by_the_rule_and_not_by_its_grade(judge, tmp_path, monkeypatch):
     (row,) = run(monkeypatch, tmp_path, "vsi-bench", lambda text: "roughly half a dozen", judge="api:grader")
     numbers = {metric.name: metric.value for metric in row.metrics}
     # Drawn in this order with gold answers 7, 8, 9 and 10: relative errors of 6 are 1/7, 1/4, 1/3 and 0.4.

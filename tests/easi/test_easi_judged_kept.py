@@ -48,7 +48,7 @@ def submitted(row: BenchmarkRow, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("name", ["site", "blink"])
 def test_a_judged_score_stands_under_its_official_id_whenever_it_is_looked_at(
-    judge, tmp_path: Path, monkeypatch, capsys, name
+    judge, tmp_path, monkeypatch, capsys, name
 ):
     row = run(monkeypatch, tmp_path, name, judge="api:grader")
     assert row.overall is not None and row.overall.value == 1.0

@@ -79,9 +79,7 @@ def test_a_fault_in_one_benchmarks_code_is_its_own(data: Path, tmp_path: Path, m
     assert board.status == 70 and "ZeroDivisionError: by nothing" in str(board.failed[0].error)
 
 
-def test_a_model_that_cannot_be_loaded_is_tried_once_and_every_benchmark_says_so(
-    data: Path, tmp_path: Path, monkeypatch
-):
+def test_a_model_that_cannot_be_loaded_is_tried_once_and_every_benchmark_says_so(data, tmp_path, monkeypatch):
     model = Speaker(lambda text: "A", refuses=True)
     board, _ = done(monkeypatch, model, settings(data, tmp_path / "out", THREE))
     assert model.loads == 1 and board.status == 4
@@ -183,9 +181,7 @@ def test_models_have_folders_of_their_own(tmp_path: Path):
     assert names == ["a-b", "a-c", "embedded"]
 
 
-def test_the_average_of_the_manifest_is_over_what_earlier_calls_came_to_as_well(
-    data: Path, tmp_path: Path, monkeypatch
-):
+def test_the_average_of_the_manifest_is_over_what_earlier_calls_came_to_as_well(data, tmp_path, monkeypatch):
     for one in ("embspatial", "blink"):
         board, _ = done(monkeypatch, Speaker(lambda text: "A"), settings(data, tmp_path / "out", one))
     manifest = json.loads((board.folder / "easi.json").read_bytes())

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen import evaluate
 from snellen.cli import main
 from snellen.easi import leaderboard
@@ -55,37 +54,26 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(leaderboard.VARIABLE, raising=False)
 
 
-class Stub:
-    """A server of the API on loopback; `content` is what it answers, `status` how."""
+class Stub(LoopbackServer):
+    """A server of the API; `content` is what it answers, `status` how."""
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: Any) -> None:
         self.content, self.status, self.paths = content, 200, []
         stub = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
             def do_GET(self) -> None:
                 stub.paths.append(self.path)
                 assert "Authorization" not in self.headers
-                self.send_response(stub.status)
-                self.send_header("Content-Length", str(len(stub.content)))
-                self.end_headers()
-                self.wfile.write(stub.content)
+                self.send_json(stub.content, stub.status)
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        super().__init__(Handler)
 
 
 @pytest.fixture
 def stub() -> Iterator[Stub]:
-    made = Stub(json.dumps(ANSWER).encode())
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with Stub(ANSWER) as running:
+        yield running
 
 
 def unused_port() -> int:
@@ -116,15 +104,15 @@ def test_without_a_capability_map_there_is_no_capability_average() -> None:
 
 @pytest.mark.parametrize("ending", ["", "/", "/api", "/api/leaderboard", "/api/leaderboard/"])
 def test_the_base_url_may_be_set_in_any_of_its_spellings(ending: str, stub: Stub) -> None:
-    board = read_leaderboard(stub.url + ending)
+    board = read_leaderboard(stub.origin + ending)
     assert board is not None and board.live and len(board.rows) == 2
     assert stub.paths == ["/api/leaderboard"]
 
 
 def test_without_network_the_copy_of_the_last_reading_counts_and_says_so(stub: Stub) -> None:
-    live = read_leaderboard(stub.url)
+    live = read_leaderboard(stub.origin)
     stub.status = 502
-    kept = read_leaderboard(stub.url)
+    kept = read_leaderboard(stub.origin)
     assert live is not None and kept is not None
     assert (live.live, kept.live) == (True, False) and kept.rows == live.rows
     assert "the copy of" in kept.source and "HTTP 502" in kept.notes[0]
@@ -132,7 +120,7 @@ def test_without_network_the_copy_of_the_last_reading_counts_and_says_so(stub: S
 
 
 def test_the_environment_names_the_leaderboard_where_no_option_does(stub: Stub, monkeypatch) -> None:
-    monkeypatch.setenv(leaderboard.VARIABLE, stub.url)
+    monkeypatch.setenv(leaderboard.VARIABLE, stub.origin)
     assert read_leaderboard() is not None and stub.paths
 
 
@@ -156,15 +144,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_report_shows_both_averages_by_name_and_where_they_come_from(run: Path, stub: Stub, capsys) -> None:
-    assert main(["report", str(run), "--reference", "easi", "--leaderboard", stub.url]) == 0
+    assert main(["report", str(run), "--reference", "easi", "--leaderboard", stub.origin]) == 0
     printed = capsys.readouterr()
     assert "benchmark average" in printed.out and "capability average" in printed.out
     (first,) = [line for line in printed.out.splitlines() if " First " in line]
     assert "26.67 (3 of 8)" in first and "17.50" in first
-    assert f"2 rows, live from {stub.url}/api/leaderboard, last changed 2026-05-14T10:00:00Z" in printed.err
+    assert f"2 rows, live from {stub.origin}/api/leaderboard, last changed 2026-05-14T10:00:00Z" in printed.err
     assert "counts null as 0" in printed.err
 
-    assert main(["report", str(run), "--reference", "easi", "--leaderboard", stub.url, "--json"]) == 0
+    assert main(["report", str(run), "--reference", "easi", "--leaderboard", stub.origin, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["leaderboard"]
     assert told["live"] and told["rows"][0]["capability_average"] == pytest.approx(17.5)
     assert told["here"][0]["benchmarks"] == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from easi_stubs import Speaker
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
@@ -16,29 +17,14 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.easi.reference import compare_with_easi
 from snellen.errors import UsageError
-from snellen.models.base import Model
 from snellen.reports import runs as reporting
 from snellen.runs.run import load_run
-from snellen.types import Prompt, Response
 
 NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"
 
 
-class Always(Model):
-    """Says A, under any name."""
-
-    def __init__(self, name: str = NAMED) -> None:
-        self.name = name
-
-    def identity(self) -> dict[str, str]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def answer(self, prompt: Prompt) -> Response:
-        return Response("A")
-
-    async def close(self) -> None: ...
+def always(name: str = NAMED) -> Speaker:
+    return Speaker(lambda question: "A", name=name)
 
 
 def ran(root: Path, *names: str, model: str = NAMED, **settings: object) -> list[Path]:
@@ -47,7 +33,7 @@ def ran(root: Path, *names: str, model: str = NAMED, **settings: object) -> list
     for name in names:
         data = drawn.draw(name, root / "data")
         folders.append(root / "runs" / name.replace("/", "-"))
-        evaluate(name, Always(model), data=data, out=folders[-1], **settings)
+        evaluate(name, always(model), data=data, out=folders[-1], **settings)
     return folders
 
 
@@ -109,7 +95,7 @@ def test_3dsrbench_is_held_against_the_circular_figure_where_the_row_is_about_th
         table["qid"], pattern="-flip", replacement="-1"
     )  # the same question, answers changed about
     pq.write_table(table.set_column(table.schema.get_field_index("qid"), "qid", rotated), path)
-    evaluate("3dsrbench", Always("local:Qwen/Qwen2.5-VL-7B-Instruct"), data=data, out=tmp_path / "run")
+    evaluate("3dsrbench", always("local:Qwen/Qwen2.5-VL-7B-Instruct"), data=data, out=tmp_path / "run")
     (result,) = compare_with_easi([tmp_path / "run"])[0].results
     (row,) = result.rows
     assert row.metric == "circ_eval_overall"

@@ -10,18 +10,20 @@ from pathlib import Path
 SCRIPT = Path(__file__).parent.parent.parent / "examples" / "chart_set.py"
 
 
-def said(folder: Path, *words: str) -> str:
-    done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=600)
+def said(folder: Path, *words: str | Path) -> str:
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_finer_the_level_the_less_the_embedded_model_sees(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert "54 pictures" in said(tmp_path, str(SCRIPT), "creatures", "--pictures", "2", "--fade", "0.6")
+def test_the_finer_the_level_the_less_the_embedded_model_sees(tmp_path, commands):
+    snellen = commands / "snellen"
+    assert "54 pictures" in said(
+        tmp_path, commands / "run-script", SCRIPT, "creatures", "--pictures", "2", "--fade", "0.6"
+    )
     taxonomy = ("--taxonomy", "creatures/taxonomy.csv", "--noun", "creature", "--templates", "chart", "--copy-images")
-    said(tmp_path, "-m", "snellen", "build", "questions", "--images", "creatures", *taxonomy, "--out", "questions")
-    (run,) = json.loads(said(tmp_path, "-m", "snellen", "run", "questions", "-m", "embedded", "-q", "--json"))["runs"]
+    said(tmp_path, snellen, "build", "questions", "--images", "creatures", *taxonomy, "--out", "questions")
+    (run,) = json.loads(said(tmp_path, snellen, "run", "questions", "-m", "embedded", "-q", "--json"))["runs"]
     value = {metric["name"]: metric["value"] for metric in run["profiles"][0]["metrics"]}
     assert run["totals"]["ok"] == 54 * 9
     assert value["accuracy/class"] > value["accuracy/species"] + 0.1

@@ -40,8 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def environment(**more: str) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def environment(commands: Path, **more: str) -> dict[str, str]:
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
     base = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
     return {**base, "PATH": path, "OMP_NUM_THREADS": "1", **more}
 
@@ -51,7 +51,7 @@ def script(name: str) -> dict[str, Any]:
     return dict(step)
 
 
-def act(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+def act(name: str, folder: Path, commands: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     """Run one step of the action with these inputs, as GitHub does: `bash -eo pipefail`."""
     step = script(name)
     values = {key: str(entry.get("default", "")) for key, entry in ACTION["inputs"].items()}
@@ -60,34 +60,43 @@ def act(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
         cwd=folder,
-        env=environment(**variables, GITHUB_STEP_SUMMARY=str(folder / "summary.md")),
+        env=environment(commands, **variables, GITHUB_STEP_SUMMARY=str(folder / "summary.md")),
         capture_output=True,
         text=True,
         timeout=600,
     )
 
 
-def test_the_action_fails_on_a_drop_and_passes_without_one(folder: Path):
-    done = act("Compare with the baseline", folder, baseline="results/baseline", out="results/same", margin="0.01")
+def test_the_action_fails_on_a_drop_and_passes_without_one(folder: Path, commands: Path):
+    done = act(
+        "Compare with the baseline", folder, commands, baseline="results/baseline", out="results/same", margin="0.01"
+    )
     assert done.returncode == 0 and "PASS  B = results/same" in done.stdout, done.stderr
-    done = act("Compare with the baseline", folder, baseline="results/baseline", out="results/blind", margin="0.01")
+    done = act(
+        "Compare with the baseline", folder, commands, baseline="results/baseline", out="results/blind", margin="0.01"
+    )
     assert done.returncode == 10 and "FAIL  B = results/blind" in done.stdout, done.stderr
     assert ElementTree.parse(folder / "results/junit/compare.xml").getroot().get("failures") == "1"
     assert "### results/blind against results/baseline" in (folder / "summary.md").read_text()
-    assert act("Compare with the baseline", folder, baseline="results/gone", out="results/same").returncode == 5
+    assert (
+        act("Compare with the baseline", folder, commands, baseline="results/gone", out="results/same").returncode == 5
+    )
 
 
-def test_the_action_runs_and_checks_each_line_of_its_thresholds(folder: Path):
+def test_the_action_runs_and_checks_each_line_of_its_thresholds(folder: Path, commands: Path):
     inputs = {"benchmark": "chart/digits", "model": "replay:same.jsonl", "out": "results/few", "limit": "160"}
-    assert act("Run", folder, **inputs, fail_under="accuracy=0.7\n\naccuracy/digits/choice=0.3\n").returncode == 0
-    done = act("Run", folder, **inputs, fail_under="accuracy=0.7\naccuracy/digits/choice=0.999\n")
+    assert (
+        act("Run", folder, commands, **inputs, fail_under="accuracy=0.7\n\naccuracy/digits/choice=0.3\n").returncode
+        == 0
+    )
+    done = act("Run", folder, commands, **inputs, fail_under="accuracy=0.7\naccuracy/digits/choice=0.999\n")
     assert done.returncode == 11 and done.stdout.count("PASS") == 1 and done.stdout.count("FAIL") == 1
     assert ElementTree.parse(folder / "results/junit/run.xml").getroot().get("tests") == "3"
 
 
-def test_an_input_is_never_run_by_the_shell(folder: Path):
+def test_an_input_is_never_run_by_the_shell(folder: Path, commands: Path):
     trap = "$(touch trapped)`touch trapped`; touch trapped"
-    act("Run", folder, benchmark=trap, model=trap, out=trap, limit=trap, fail_under=trap)
+    act("Run", folder, commands, benchmark=trap, model=trap, out=trap, limit=trap, fail_under=trap)
     assert not (folder / "trapped").exists()
     for step in [*ACTION["runs"]["steps"], *STEPS]:
         assert "${{" not in step.get("run", ""), step
@@ -111,22 +120,24 @@ def test_the_workflows_own_scripts_replace_the_baseline(folder: Path, tmp_path: 
     assert (tmp_path / "results/baseline/who").read_text() == "candidate"
 
 
-def pytest_of_the_model(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def pytest_of_the_model(folder: Path, commands: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", str(CI / "test_model.py")],
         cwd=folder,
-        env=environment(**variables),
+        env=environment(commands, **variables),
         capture_output=True,
         text=True,
         timeout=600,
     )
 
 
-def test_the_test_of_a_model_passes_without_a_drop_and_fails_with_one(folder: Path):
-    done = pytest_of_the_model(folder, OUT="results/first", MODEL="replay:same.jsonl", BASELINE="results/none")
+def test_the_test_of_a_model_passes_without_a_drop_and_fails_with_one(folder: Path, commands: Path):
+    done = pytest_of_the_model(
+        folder, commands, OUT="results/first", MODEL="replay:same.jsonl", BASELINE="results/none"
+    )
     assert done.returncode == 0 and "3 passed, 1 skipped" in done.stdout, done.stdout
-    done = pytest_of_the_model(folder, OUT="results/first", MODEL="replay:same.jsonl")
+    done = pytest_of_the_model(folder, commands, OUT="results/first", MODEL="replay:same.jsonl")
     assert done.returncode == 0 and "4 passed" in done.stdout, done.stdout
-    done = pytest_of_the_model(folder, OUT="results/second", MODEL="replay:blind.jsonl")
+    done = pytest_of_the_model(folder, commands, OUT="results/second", MODEL="replay:blind.jsonl")
     assert done.returncode == 1 and "3 failed, 1 passed" in done.stdout, done.stdout
     assert "B = results/second is significantly worse than A = results/baseline" in done.stdout

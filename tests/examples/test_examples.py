@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -13,10 +12,8 @@ from nbclient import NotebookClient
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
-def snellen(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=600
-    )
+def snellen(commands: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([commands / "snellen", *words], cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 def test_the_notebook_runs_to_its_end_and_writes_its_report(tmp_path, monkeypatch):
@@ -32,19 +29,19 @@ def test_the_notebook_is_kept_without_outputs():
     assert all(not cell.get("outputs") and cell.get("execution_count") is None for cell in notebook.cells)
 
 
-def test_an_installed_plug_in_is_listed_and_run_by_its_name(lights, tmp_path):
-    listed = json.loads(snellen(tmp_path, "list", "--json").stdout)
+def test_an_installed_plug_in_is_listed_and_run_by_its_name(commands, lights, tmp_path):
+    listed = json.loads(snellen(commands, tmp_path, "list", "--json").stdout)
     assert "lights" in {one["name"] for one in listed["benchmarks"]}
     assert "pixels" in listed["models"]
-    done = snellen(tmp_path, "run", "lights", "--model", "pixels", "--json", "--quiet")
+    done = snellen(commands, tmp_path, "run", "lights", "--model", "pixels", "--json", "--quiet")
     assert done.returncode == 0, done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     assert run["totals"]["ok"] == 60
     assert run["profiles"][0]["metrics"][0]["value"] == 1.0
 
 
-def test_the_plug_in_cannot_see_the_lamp_when_the_pictures_are_grey(lights, tmp_path):
-    done = snellen(tmp_path, "run", "lights", "--model", "pixels", "--blank-images", "--json", "--quiet")
+def test_the_plug_in_cannot_see_the_lamp_when_the_pictures_are_grey(commands, lights, tmp_path):
+    done = snellen(commands, tmp_path, "run", "lights", "--model", "pixels", "--blank-images", "--json", "--quiet")
     (run,) = json.loads(done.stdout)["runs"]
     assert run["profiles"][0]["metrics"][0]["value"] <= 0.5
 

@@ -7,17 +7,15 @@ import os
 import random
 import re
 import string
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from redaction.test_canary import leaks
+from redaction.test_canary import leaks, snellen
+from servers.echoing import command_lines
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen import redaction
 from snellen.cli import main
 
@@ -94,35 +92,33 @@ def drawn(rng: random.Random, number: int) -> str:
     return "".join(rng.choice(letters) for _ in range(length))
 
 
-class EchoHandler(BaseHTTPRequestHandler):
+class EchoServer(LoopbackServer):
     """Sends back what it got: the line, all headers and the body, in answers, errors, pages and headers."""
 
-    protocol_version = "HTTP/1.1"
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.command_lines: set[str] = set()
+        server = self
 
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
+        class Handler(JsonHandler):
+            def answered(self) -> None:
+                body = self.read().decode("utf-8", "replace")
+                echo = f"{self.path} {dict(self.headers)} {body[:300]}"
+                server.requests.append(echo)
+                server.command_lines.update(command_lines())
+                if self.path.endswith("/models"):
+                    status, reply = 200, json.dumps({"data": [{"id": "m", "owner": echo}]})
+                elif '"messages":[]' in body.replace(" ", ""):
+                    status, reply = 400, json.dumps({"error": {"message": f"no messages: {echo}"}})
+                else:
+                    status, reply = replies(echo)[len(server.requests) % 5]
+                shown = "".join(char for char in echo if " " <= char <= "~")[:900]
+                self.send(status, reply.encode(), x_request_id=shown)
 
-    def do_GET(self) -> None:
-        self.do_POST()
+            do_GET = do_POST = answered
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode("utf-8", "replace")
-        echo = f"{self.path} {dict(self.headers)} {body[:300]}"
-        server: Any = self.server
-        server.requests.append(echo)
-        server.command_lines.update(command_lines())
-        if self.path.endswith("/models"):
-            status, reply = 200, json.dumps({"data": [{"id": "m", "owner": echo}]})
-        elif '"messages":[]' in body.replace(" ", ""):
-            status, reply = 400, json.dumps({"error": {"message": f"no messages: {echo}"}})
-        else:
-            status, reply = replies(echo)[len(server.requests) % 5]
-        data = reply.encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("x-request-id", "".join(char for char in echo if " " <= char <= "~")[:900])
-        self.end_headers()
-        self.wfile.write(data)
+        super().__init__(Handler)
+        self.host = self.origin.removeprefix("http://")
 
 
 def replies(echo: str) -> tuple[tuple[int, str], ...]:
@@ -132,24 +128,10 @@ def replies(echo: str) -> tuple[tuple[int, str], ...]:
     return ((200, whole), (400, error), (500, f"<html>{echo}</html>"), (200, error), (422, echo))
 
 
-def command_lines() -> set[str]:
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture(scope="module")
-def echo() -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), EchoHandler)
-    server.requests, server.command_lines = [], set()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+def echo() -> Iterator[EchoServer]:
+    with EchoServer() as server:
+        yield server
 
 
 def written(folder: Path) -> str:
@@ -211,12 +193,10 @@ def commands(host: str, folder: Path) -> list[tuple[str, list[str]]]:
     return placed
 
 
-def test_a_key_in_any_setting_is_refused_before_a_byte_is_written_or_sent(
-    echo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_in_any_setting_is_refused_before_a_byte_is_written_or_sent(echo, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "placeholder-of-this-test")
-    placed = commands(f"127.0.0.1:{echo.server_address[1]}", tmp_path)
+    placed = commands(echo.host, tmp_path)
     echo.requests.clear()
     assert len({key for key, _ in placed}) == len(placed) >= 135
     for key, words in placed:
@@ -244,46 +224,21 @@ ECHOED = ("API key", "named variable", "HTTP_PROXY", "http_proxy", "ALL_PROXY", 
 
 
 @pytest.fixture(scope="module")
-def echoed(echo: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, Path]:
+def echoed(echo: EchoServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, Path]:
     """Runs whose keys are given as they should be, against a server and proxy that sends them back: keys, output, folder."""
     rng = random.Random(SEED + 1)
     folder = tmp_path_factory.mktemp("echoed")
-    host = f"127.0.0.1:{echo.server_address[1]}"
+    host = echo.host
     clean = {name: value for name, value in os.environ.items() if not name.lower().endswith(("_proxy", "_key"))}
     keys: list[str] = []
     said: list[str] = []
-
-    def snellen(variables: dict[str, str], *commands: Sequence[str]) -> None:
-        code = (
-            "import json, sys; from snellen.cli import main; print([main(words) for words in json.loads(sys.argv[1])])"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code, json.dumps(commands)],
-            cwd=folder,
-            env=clean | variables,
-            capture_output=True,
-            timeout=600,
-        )
-        said.append((done.stdout + done.stderr).decode(errors="replace"))
 
     for number in range(2 * len(ECHOED)):
         key, place = drawn(rng, number), ECHOED[number % len(ECHOED)]
         keys.append(key)
         out = f"run-{number}"
-        words = [
-            "run",
-            "chart/digits",
-            "-m",
-            "api:m",
-            "--limit",
-            "6",
-            "--max-attempts",
-            "1",
-            "--patience",
-            "0.2",
-            "--out",
-            out,
-        ]
+        asked = ("--limit", "6", "--max-attempts", "1", "--patience", "0.2", "--out", out)
+        words = ["run", "chart/digits", "-m", "api:m", *asked]
         own, other = f"http://{host}/v1", "http://model.example/v1"
         variables, address, more = {
             "API key": ({"OPENAI_API_KEY": key}, own, []),
@@ -296,15 +251,14 @@ def echoed(echo: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[st
         }[place]
         run = [*words, "--base-url", address, *more, *(["--json"] if number % 2 else ["--report"])]
         exports = [["export", out, "--format", form, "--out", f"{out}-{form}"] for form in ("jsonl", "inspect")]
-        asked = ["query", "SELECT * FROM results", out, "--json"]
-        snellen(variables, run, *([*exports, asked] if number < len(ECHOED) else []))
-    snellen({}, ["list", "--runs", "--results", ".", "--json"])
+        queried = ["query", "SELECT * FROM results", out, "--json"]
+        more_commands = [*exports, queried] if number < len(ECHOED) else []
+        said.append(snellen(folder, clean | variables, run, *more_commands)[1])
+    said.append(snellen(folder, clean, ["list", "--runs", "--results", ".", "--json"])[1])
     return keys, "\n".join(said), folder
 
 
-def test_a_key_of_the_environment_that_server_and_proxy_echo_is_nowhere(
-    echo: Any, echoed: tuple[list[str], str, Path]
-) -> None:
+def test_a_key_of_the_environment_that_server_and_proxy_echo_is_nowhere(echo, echoed):
     keys, said, folder = echoed
     sent = "\n".join(echo.requests)
     assert all(leaks(sent, key) for key in keys), "every key was sent"

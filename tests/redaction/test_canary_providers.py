@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ from PIL import Image as Pillow
 
 from redaction.test_canary import CANARY, leaks
 from servers.echoing import FORMS
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.engine.retry import Backoff
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import SnellenError
@@ -30,7 +27,7 @@ ECHOED = ("as it is", "upper case", "backwards", "one tag", "line breaks")
 SMALL = "".join(f"[{name}]\nimage_inline_bytes = 100\n" for name in ("openai-responses", "anthropic", "gemini"))
 
 
-class EchoingProvider(ThreadingHTTPServer):
+class EchoingProvider(LoopbackServer):
     """Echoes a form of the key.
 
     Args:
@@ -40,21 +37,13 @@ class EchoingProvider(ThreadingHTTPServer):
     """
 
     def __init__(self, form: str, *, refuses: bool, uploads: bool) -> None:
-        super().__init__(("127.0.0.1", 0), EchoingHandler)
+        super().__init__(type("Handler", (EchoingHandler,), {"provider": self}))
         self.form, self.refuses, self.uploads = form, refuses, uploads
         self.calls: list[str] = []
 
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
-
-class EchoingHandler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: EchoingProvider
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is printed."""
+class EchoingHandler(JsonHandler):
+    provider: EchoingProvider
 
     def do_GET(self) -> None:
         self._reply()
@@ -63,33 +52,30 @@ class EchoingHandler(BaseHTTPRequestHandler):
         self._reply()
 
     def _reply(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.read()
         status, reply = self._content()
-        self.server.calls.append(f"{self.command} {self.path.partition('?')[0]}")
-        data = json.dumps(reply).encode()
-        header = "".join(char for char in self.server.form if " " <= char <= "~")
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        for name in ("request-id", "x-request-id", "x-goog-request-id"):
-            self.send_header(name, header)
+        self.provider.calls.append(f"{self.command} {self.path.partition('?')[0]}")
+        header = "".join(char for char in self.provider.form if " " <= char <= "~")
+        headers = dict.fromkeys(("request-id", "x-request-id", "x-goog-request-id"), header)
         if "upload_id" not in self.path:
             target = (
-                f"http://localhost:1/{header}" if self.server.refuses and self.server.uploads else self.server.origin
+                f"http://localhost:1/{header}"
+                if self.provider.refuses and self.provider.uploads
+                else self.provider.origin
             )
-            self.send_header("X-Goog-Upload-URL", f"{target}/upload/v1beta/files?upload_id=1")
-        self.end_headers()
-        self.wfile.write(data)
+            headers["X-Goog-Upload-URL"] = f"{target}/upload/v1beta/files?upload_id=1"
+        self.send(status, reply, **headers)
 
     def _content(self) -> tuple[int, Any]:
-        form, path = self.server.form, self.path.lower()
+        form, path = self.provider.form, self.path.lower()
         if "/models" in path and self.command == "GET":
             return 200, {"data": [{"id": MODEL}], "id": MODEL, "name": f"models/{MODEL}"}
-        taken = "upload" in path or ("/files" in path and not self.server.uploads)
-        if self.server.refuses and not taken:
+        taken = "upload" in path or ("/files" in path and not self.provider.uploads)
+        if self.provider.refuses and not taken:
             return 400, {"error": {"message": f"File {form} is bad", "code": form, "type": form}}
         if "/files" in path:
-            name = form if self.server.uploads else "file-1"
-            uri = f"{self.server.origin}/v1beta/files/{name}"
+            name = form if self.provider.uploads else "file-1"
+            uri = f"{self.provider.origin}/v1beta/files/{name}"
             file = {
                 "id": name,
                 "name": f"files/{name}",
@@ -115,17 +101,6 @@ class EchoingHandler(BaseHTTPRequestHandler):
         }  # fmt: skip
 
 
-@contextlib.contextmanager
-def echoing(form: str, *, refuses: bool, uploads: bool) -> Iterator[EchoingProvider]:
-    server = EchoingProvider(form, refuses=refuses, uploads=uploads)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
     """Write two questions, each about a picture above the inline limit of these tests."""
@@ -146,14 +121,8 @@ def questions(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("refuses", [False, True], ids=["ids", "errors"])
 @pytest.mark.parametrize("service", PATHS)
 def test_a_key_in_ids_names_and_errors_of_uploads_and_batches_is_nowhere(
-    service: str,
-    refuses: bool,
-    uploads: bool,
-    questions: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    service, refuses, uploads, questions, tmp_path, monkeypatch, capfd
+):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, CANARY)
     (tmp_path / "services.toml").write_text(SMALL)
@@ -164,7 +133,7 @@ def test_a_key_in_ids_names_and_errors_of_uploads_and_batches_is_nowhere(
         for batch in (True, False) if uploads else (True,):
             out = tmp_path / f"run-{number}-{batch}"
             errors = []
-            with echoing(FORMS[form](CANARY), refuses=refuses, uploads=uploads) as server:
+            with EchoingProvider(FORMS[form](CANARY), refuses=refuses, uploads=uploads) as server:
                 settings: dict[str, Any] = {
                     "base_url": f"{server.origin}{PATHS[service]}",
                     "patience_s": 0.2,

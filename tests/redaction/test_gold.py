@@ -105,9 +105,7 @@ def test_gold_of_scripts_without_spaces_is_struck_amid_other_characters(gold: st
 
 
 @given(gold=GOLD, gaps=st.lists(GAPS, min_size=3, max_size=3), case=st.sampled_from([str.lower, str.upper, str.title]))
-def test_gold_is_struck_whatever_stands_between_its_words(
-    gold: str, gaps: list[str], case: Callable[[str], str]
-) -> None:
+def test_gold_is_struck_whatever_stands_between_its_words(gold, gaps, case):
     words = [case(word) for word in gold.split()]
     dressed = "".join(f"{word}{gap}" for word, gap in zip(words, gaps, strict=False))
     assert recoverable(gold) not in recoverable(strike(f"the {dressed}", (gold,)))

@@ -91,9 +91,7 @@ def with_gold(sample: Sample, answer: Any) -> Sample:
 
 @settings(max_examples=150, deadline=None)
 @given(runs())
-def test_published_replies_and_verdicts_leave_two_gold_answers(
-    made: tuple[list[Sample], list[list[str]], tuple[str, ...]],
-) -> None:
+def test_published_replies_and_verdicts_leave_two_gold_answers(made):
     samples, replies, names = made
     profiles = profiles_of(samples[0].kind, names)
     benchmark = Benchmark(
@@ -170,9 +168,7 @@ class Guesser(Model):
 
 
 @pytest.mark.parametrize(("repeats", "public"), [(1, {"of 3", "of 4"}), (2, {"of 4"})])
-def test_redacted_runs_and_exports_withhold_wrong_replies_that_leave_one_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repeats: int, public: set[str]
-) -> None:
+def test_redacted_runs_and_exports_withhold_wrong_replies_that_leave_one_option(tmp_path, monkeypatch, repeats, public):
     monkeypatch.setitem(registry.BUILT_IN, "bird-questions", f"{__name__}:BIRD_QUESTIONS")
     monkeypatch.chdir(tmp_path)
     run = snellen.evaluate(BIRD_QUESTIONS, Guesser(), out="run", concurrency=1, repeats=repeats)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from benchmarks.fika import made
 from redaction.test_gold import ENCODINGS, recoverable
@@ -38,9 +34,7 @@ def said(number: int) -> str:
     )
 
 
-def test_gold_in_errors_of_the_model_is_in_no_summary_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gold_in_errors_of_the_model_is_in_no_summary_of_them(tmp_path, monkeypatch, capsys):
     class Failing(made.Scripted):
         async def answer(self, prompt: Prompt) -> Response:
             number = int("".join(filter(str.isdigit, "".join(map(str, prompt.parts[-1:])).partition("\\n")[0])) or 0)
@@ -65,11 +59,6 @@ class Talkative(Model):
     def __init__(self) -> None:
         self._turn = count()
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"kind": "mine"}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         shown = "".join(part.text for part in prompt.parts if isinstance(part, Text))
         number = int(re.search(r"Zyxgold (\d+) Mark II", shown)[1])  # type: ignore[index]
@@ -79,8 +68,6 @@ class Talkative(Model):
             raise BadRequestError(f"cannot read: {words}")
         verdict = "It is " + words if turn % 5 == 3 else json.dumps({"verdict": "incorrect", "reason": words})
         return Response(verdict, finish_reason=words, model=words, reasoning=words)
-
-    async def close(self) -> None: ...
 
 
 def texts_of(*places: str) -> list[tuple[Path, str]]:
@@ -93,8 +80,8 @@ def texts_of(*places: str) -> list[tuple[Path, str]]:
 
 
 def test_gold_is_in_no_dress_in_what_judges_reports_failure_pages_and_redacted_runs_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     evaluate("fika", made.Scripted(said), out="run", data=made.whole(tmp_path / "fika.zip", SAMPLES))
     judge("run", Talkative(), concurrency=1)  # type: ignore[arg-type]

@@ -51,9 +51,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> snellen.Run:
     return snellen.evaluate(ARITHMETIC, BatchedModel(), out="run", concurrency=1, limit=QUESTIONS)
 
 
-def test_batched_answers_cost_half_wherever_a_cost_is_shown(
-    run: snellen.Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_batched_answers_cost_half_wherever_a_cost_is_shown(run, capsys):
     full = BatchedModel().price.cost(*USAGE)
     paid = 1.5 * QUESTIONS / 2 * full
     assert run.meta.totals.cost == pytest.approx(paid)

@@ -65,9 +65,7 @@ def test_a_caveat_counts_the_images_that_were_too_large_and_is_silent_without_on
         ("https://generativelanguage.googleapis.com/v1beta/openai", "Gemini", False),
     ],
 )
-def test_an_api_model_at_a_providers_own_address_has_the_providers_caveat(
-    address: str, title: str, original_helps: bool
-) -> None:
+def test_an_api_model_at_a_providers_own_address_has_the_providers_caveat(address, title, original_helps):
     (text,) = texts("api:m", images=3, address=address)
     assert text.startswith(title) and ("--detail original" in text) == original_helps
     assert (texts("api:m", images=None, address=address, detail="original") == []) == original_helps
@@ -90,9 +88,7 @@ SIZES = {  # of images, and how many of them each model's service scales down
     ("service", "size", "oversized"),
     [(service, size, count) for service, sizes in SIZES.items() for size, count in sizes.items()],
 )
-def test_a_request_counts_its_images_above_the_services_limit(
-    service: tuple[str, str, str], size: tuple[int, int], oversized: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_counts_its_images_above_the_services_limit(service, size, oversized, monkeypatch):
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     kind, _, address = service[0].partition(" ")

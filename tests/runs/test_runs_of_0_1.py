@@ -108,9 +108,7 @@ def test_a_run_of_0_1_scores_to_the_same_figures(name: str, old: Path, capsys: p
     ("name", "profile", "part", "share"),
     [("chart", "strict", "accuracy/truth/attribute", 3 / 80), ("killed", "exact", "accuracy/digits/choice", 16 / 240)],
 )
-def test_the_share_of_a_slice_of_0_1_is_counted(
-    name: str, profile: str, part: str, share: float, old: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_share_of_a_slice_of_0_1_is_counted(name, profile, part, share, old, capsys):
     assert run_command("score", f"runs/{name}", "--profile", "all", "--json") == 0
     profiles = {each["profile"]: each["metrics"] for each in json.loads(capsys.readouterr().out)["profiles"]}
     (metric,) = (metric for metric in profiles[profile] if metric["name"] == part)
@@ -168,9 +166,7 @@ AGENT_OF_0_1 = {
 }
 
 
-def test_an_agents_run_of_0_1_scores_and_is_refused_with_each_limit_on_a_line(
-    old: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_agents_run_of_0_1_scores_and_is_refused_with_each_limit_on_a_line(old, capsys):
     """Its agent had no limits and the network of the machine: its answers and those of today are two experiments."""
     path = old / "runs" / "chart" / "run_meta.json"
     meta = json.loads(path.read_text())

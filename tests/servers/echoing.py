@@ -106,7 +106,7 @@ KINDS: tuple[Callable[[str], tuple[int, bytes]], ...] = (
 class Echoing(LoopbackServer):
     """The server. `seen` holds the command lines of all processes of this user while a request was answered."""
 
-    def __init__(self, kinds: int = len(KINDS)) -> None:
+    def __init__(self) -> None:
         self.seen: set[str] = set()
         self.keys: set[str] = set()
         turn = count()
@@ -122,11 +122,9 @@ class Echoing(LoopbackServer):
                 if "messages" not in body:
                     self._reply(400, json.dumps({"error": {"message": f"no messages; {key}"}}).encode())
                     return
-                for path in Path("/proc").glob("[0-9]*/cmdline"):
-                    with suppress(OSError):
-                        outer.seen.add(path.read_bytes().decode(errors="replace"))
+                outer.seen |= command_lines()
                 form = list(FORMS.values())[number % len(FORMS)](key)
-                self._reply(*KINDS[number // len(FORMS) % kinds](form))
+                self._reply(*KINDS[number // len(FORMS) % len(KINDS)](form))
 
             def _key(self) -> str:
                 key = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -140,3 +138,12 @@ class Echoing(LoopbackServer):
                 super().send_response(code, f"said {self._key()}")
 
         super().__init__(Handler)
+
+
+def command_lines() -> set[str]:
+    """Return the arguments of every process that this user may see."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+USAGE = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
+
 
 class LoopbackServer:
     """Serve requests of one handler between `with` and its end.
@@ -96,6 +98,30 @@ class JsonHandler(BaseHTTPRequestHandler):
             self.wfile.write(f"data: {json.dumps({**head, **chunk})}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True
+
+
+class ChatHandler(JsonHandler):
+    """An OpenAI-compatible model: a subclass replies in `chat` to each request that has messages."""
+
+    models: tuple[str, ...] = ("stub",)
+
+    def do_GET(self) -> None:
+        self.send_json({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.read())
+        if "messages" in body:
+            self.chat(body)
+        else:  # the check whether a server is there
+            self.send_json({"error": {"message": "messages are missing"}}, 400)
+
+    def chat(self, body: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def send_completion(self, text: str, **more: Any) -> None:
+        """Send a chat completion; `more` are further fields of its choice."""
+        message = {"role": "assistant", "content": text}
+        self.send_chat({}, [{"message": message, "finish_reason": "stop", **more}], USAGE)
 
 
 class LoopServer:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from servers.loopback import JsonHandler, LoopbackServer
+from servers.loopback import USAGE, ChatHandler, LoopbackServer
 
-USAGE = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
 _OPTION = re.compile(r"^([A-Z])\. (.+)$", re.MULTILINE)
 
 
@@ -75,22 +73,16 @@ def _sent_question(body: dict[str, Any]) -> SentQuestion:
 
 
 def _handler(server: OracleServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(JsonHandler):
-        def do_GET(self) -> None:
-            self.send_json({"object": "list", "data": [{"id": server.model, "object": "model"}]})
+    class Handler(ChatHandler):
+        models = (server.model,)
 
-        def do_POST(self) -> None:
-            body = json.loads(self.read())
-            if "messages" not in body:  # the check whether a server is there
-                self.send_json({"error": {"message": "messages are missing"}}, 400)
-                return
+        def chat(self, body: dict[str, Any]) -> None:
             request = _sent_question(body)
             server.requests.append(request)
             reply = server.answer(request)
             if body.get("stream"):
-                choices = [{"delta": {"content": reply}}, {"delta": {}, "finish_reason": "stop"}]
+                self.send_chat(body, [{"delta": {"content": reply}}, {"delta": {}, "finish_reason": "stop"}], USAGE)
             else:
-                choices = [{"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}]
-            self.send_chat(body, choices, USAGE)
+                self.send_completion(reply)
 
     return Handler

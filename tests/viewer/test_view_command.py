@@ -103,9 +103,7 @@ def test_another_address_than_loopback_requires_a_token(tmp_path, host):
         (True, ["--review", "a" * 200], "expected a printable name"),
     ],
 )
-def test_errors_of_the_command_are_sentences_with_exit_status_2(
-    tmp_path: Path, monkeypatch, capsys, make, arguments, words
-):
+def test_errors_of_the_command_are_sentences_with_exit_status_2(tmp_path, monkeypatch, capsys, make, arguments, words):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNELLEN_VIEW_TOKEN", "short")
     if make:

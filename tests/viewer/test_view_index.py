@@ -122,9 +122,7 @@ def test_the_index_can_be_deleted_and_is_made_anew(root: Path) -> None:
     assert ids(index_of(root), sort="wrong") == first
 
 
-def test_links_and_foreign_files_are_named_and_not_followed(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_links_and_foreign_files_are_named_and_not_followed(root, tmp_path_factory):
     outside = write_run(tmp_path_factory.mktemp("outside") / "secret", "chart/digits", RIGHT)
     (root / "link").symlink_to(outside)
     (root / "notes.txt").write_text("no run")
@@ -163,9 +161,10 @@ def test_sql_sees_the_tables_of_snellen_query_and_the_samples_and_nothing_else(r
         "SELECT * FROM glob('/*')",
         "SET enable_external_access = true",
         "SELECT getenv('HOME')",
+        "SELEC 1",
     ],
 )
-def test_sql_reads_no_file_and_changes_nothing(text: str, root: Path) -> None:
+def test_sql_that_reads_a_file_or_changes_anything_or_is_none_is_refused(text: str, root: Path) -> None:
     with pytest.raises(UsageError):
         index_of(root).sql(text)
 

@@ -118,9 +118,7 @@ def test_repeats_and_retries_have_one_verdict_each(tmp_path: Path) -> None:
     }
 
 
-def test_a_killed_indexing_process_is_replaced_and_a_killed_run_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_indexing_process_is_replaced_and_a_killed_run_is_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(following, "THREAD_BYTES", 0)
     monkeypatch.setattr(following, "PAUSE_S", 0.1)
     monkeypatch.setattr(following, "FOLLOW_S", 0.1)
@@ -179,9 +177,7 @@ def test_an_index_that_another_user_made_is_not_believed(tmp_path: Path, monkeyp
     assert set(verdicts(reader, "run").values()) == {"right"}
 
 
-def test_the_records_of_a_large_folder_are_indexed_by_another_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_records_of_a_large_folder_are_indexed_by_another_process(tmp_path, monkeypatch):
     monkeypatch.setattr(following, "THREAD_BYTES", 0)
     write_run(tmp_path / "run", "chart/digits", dict(list(RIGHT.items())[:5]), limit=5)
     index = open_index(tmp_path)

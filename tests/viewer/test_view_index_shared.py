@@ -87,9 +87,7 @@ def test_a_run_without_the_records_that_its_state_counts_is_indexed_anew(three: 
     assert [shown(index, key) for key in "abc"] == [{"right": 3}, {"right": 4}, {"right": 5}]
 
 
-def test_a_run_without_a_journal_and_one_with_a_pipe_keep_nothing_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_a_journal_and_one_with_a_pipe_keep_nothing_up(tmp_path, monkeypatch):
     write_run(tmp_path / "a", "chart/digits", replies(3))
     for key in ("none", "pipe"):
         write_meta(tmp_path / key, "chart/digits", state="running")

@@ -179,9 +179,7 @@ def test_links_in_a_run_folder_are_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_patterns_on_the_index_select_what_they_select_row_by_row(
-    seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_patterns_on_the_index_select_what_they_select_row_by_row(seed, tmp_path_factory):
     root = _mixed_root(tmp_path_factory)
     index = open_index(root)
     index.refresh()

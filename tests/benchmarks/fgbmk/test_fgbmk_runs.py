@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,15 +28,8 @@ class Echo(Model):
 
     name = "echo"
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         return Response(next(part.text for part in prompt.parts if isinstance(part, Text)))
-
-    async def close(self) -> None: ...
 
 
 class Crow(Echo):

@@ -95,11 +95,6 @@ class Scripted(Model):
         self._say = say
         self.shown: list[str] = []
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"scripted": True}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         text = "\n".join(part.text for part in prompt.parts if isinstance(part, Text))
         self.shown.append(text)
@@ -109,8 +104,6 @@ class Scripted(Model):
         if said is None:
             raise BadRequestError("too long")
         return Response(said)
-
-    async def close(self) -> None: ...
 
 
 def answer(mark: str, **more: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,6 @@ class Talker(Model):
     def __init__(self, otherwise: Callable[[int], str | Exception | None] = lambda number: None) -> None:
         self._otherwise = otherwise
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         text = "".join(part.text for part in prompt.parts if isinstance(part, Text))
         keys = [part.blob.key for part in prompt.parts if not isinstance(part, Text) and part.blob is not None]
@@ -48,8 +43,6 @@ class Talker(Model):
         if isinstance(found, Exception):
             raise found
         return Response(SAID[number % len(SAID)] if found is None else found)
-
-    async def close(self) -> None: ...
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,12 @@ import time
 import zipfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import drawn
 import pytest
 
+from snellen.cli import main
 from snellen.runs.run import load_run
 from snellen.runs.score import score
 
@@ -22,19 +24,20 @@ pytest.importorskip("torch", reason="the embedded model needs torch: pip install
 NINE = ["gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid"]
 
 
-def command(data: Path, out: Path) -> list[str]:
-    words = ["run", "vlm2", "--data", data, "--model", "embedded", "--out", out, "--batch-size", "4", "--json"]
-    return [sys.executable, "-m", "snellen", *map(str, words)]
+def words(data: Path, out: Path) -> list[str]:
+    typed = ["run", "vlm2", "--data", data, "--model", "embedded", "--out", out, "--batch-size", "4", "--json"]
+    return list(map(str, typed))
 
 
 def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
-def test_a_run_of_all_nine_killed_half_way_ends_with_every_sample_once(tmp_path: Path) -> None:
+def test_a_run_of_all_nine_killed_half_way_ends_with_every_sample_once(tmp_path: Path, capsys: Any) -> None:
     data = drawn.draw(tmp_path / "vlm2-bench_dataset.zip", groups=12)
     out = tmp_path / "run"
-    first = subprocess.Popen(command(data, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "snellen", *words(data, out)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         until = time.monotonic() + 600
         while len((out / "results.jsonl").read_bytes().splitlines() if (out / "results.jsonl").exists() else []) < 20:
@@ -45,14 +48,14 @@ def test_a_run_of_all_nine_killed_half_way_ends_with_every_sample_once(tmp_path:
         os.kill(first.pid, signal.SIGKILL)
         first.communicate()
     before = len(lines_whole(out / "results.jsonl"))
-    done = subprocess.run(command(data, out), capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    capsys.readouterr()
+    assert main(words(data, out)) == 0
     records = lines(out / "results.jsonl")
     assert 0 < before < len(records) == 12 * (2 + 2 + 2 + 1 + 1 + 2 + 1 + 1 + 1)
     assert set(Counter(str(one["sample_id"]) for one in records).values()) == {1}
     assert {str(one["sample_id"]).partition("/")[0] for one in records} == set(NINE)
     assert all(one["status"] == "ok" for one in records)
-    (run,) = json.loads(done.stdout)["runs"]
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
     names = {metric["name"] for profile in run["profiles"] for metric in profile["metrics"]}
     assert {
         "overall_8",
@@ -70,8 +73,7 @@ def lines_whole(path: Path) -> list[bytes]:
 def test_judge_replies_give_the_run_its_ninth_figure(tmp_path: Path) -> None:
     data = drawn.draw(tmp_path / "d.zip", groups=2)
     out = tmp_path / "run"
-    done = subprocess.run(command(data, out), capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert main(words(data, out)) == 0
     vids = [s.id for s in load_run(out).benchmark.samples(load_run(out).meta.spec.data) if s.id.startswith("pc-vid/")]
     replies = tmp_path / "judged.jsonl"
     rows = [{"vid": vid.partition("/")[2], "reply": "Score: 1"} for vid in vids]
@@ -98,8 +100,7 @@ def test_damaged_data_costs_the_samples_that_it_touches_and_names_file_and_line(
     data = drawn.write(files, tmp_path / "damaged.zip")
     with zipfile.ZipFile(data, "a") as archive:
         archive.writestr("../../outside.txt", "escaped")
-    done = subprocess.run(command(data, tmp_path / "run"), capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 9, done.stderr[-2000:]  # came to its end, with samples that have no answer
+    assert main(words(data, tmp_path / "run")) == 9  # came to its end, with samples that have no answer
     records = lines(tmp_path / "run" / "results.jsonl")
     failed = {str(one["sample_id"]): str(one["error"]["message"]) for one in records if one["status"] == "error"}  # type: ignore[index]
     assert len(records) > len(failed) + 30

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
+from easi.easi_stubs import Speaker
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.cli import main
 from snellen.easi import score
-from snellen.models.base import Model
-from snellen.types import Prompt, Response, Text
 
 TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUv"
 ABOUT = ("--model-type", "instruction", "--precision", "bfloat16")
 
 
-class Parrot(Model):
+def parrot(name: str = "local:org/parrot-2B") -> Speaker:
     """Says a letter or a number that depends on the question alone."""
 
-    name = "local:org/parrot-2B"
+    def says(question: str) -> str:
+        return "3" if "number" in question.lower() else "ABCD"[sha256(question.encode()).digest()[0] % 4]
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def answer(self, prompt: Prompt) -> Response:
-        asked = "".join(part.text for part in prompt.parts if isinstance(part, Text))
-        pick = sha256(asked.encode()).digest()[0] % 4
-        return Response("3" if "number" in asked.lower() else "ABCD"[pick])
-
-    async def close(self) -> None: ...
+    return Speaker(says, name=name)
 
 
 class Said(NamedTuple):
@@ -52,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("easi")
     for name in TASKS:
         data = drawn.draw(name, root / "data")
-        evaluate(name, Parrot(), data=data, out=root / "runs" / name)
+        evaluate(name, parrot(), data=data, out=root / "runs" / name)
     return root / "runs"
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from email import message_from_bytes
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from easi.submit.conftest import ABOUT, TOKEN
+from servers.loopback import JsonHandler, LoopbackServer
 from snellen.easi.submit import blob, package
 from snellen.easi.submit.blob import send_by_blob
 from snellen.errors import SubmissionError
@@ -34,33 +33,23 @@ class Got(NamedTuple):
         return json.loads(self.body)
 
 
-class Server:
-    """Leaderboard and blob store on loopback; `answers` overrides what a path says: (status, object)."""
+class Server(LoopbackServer):
+    """Leaderboard and blob store; `answers` overrides what a path says: (status, object)."""
 
     def __init__(self) -> None:
         self.got: list[Got] = []
         self.answers: dict[str, list[tuple[int, Any]]] = {}
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
             def handled(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                got = Got(self.command, self.path, self.headers, body)
-                server.got.append(got)
-                status, answer = server.answer(got)
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                server.got.append(got := Got(self.command, self.path, self.headers, self.read()))
+                self.send(*server.answer(got))
 
             do_POST = do_PUT = handled
 
-            def log_message(self, *_: object) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        self.endpoint = f"{self.url}/api/submit-with-file/"
+        super().__init__(Handler)
+        self.endpoint = f"{self.origin}/api/submit-with-file/"
 
     def answer(self, got: Got) -> tuple[int, Any]:
         if planned := self.answers.get(got.path.partition("?")[0]):
@@ -74,19 +63,14 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.http.serve_forever, args=(0.05,))
-    thread.start()
-    yield made
-    made.http.shutdown()
-    thread.join()
-    made.http.server_close()
+    with Server() as running:
+        yield running
 
 
 @pytest.fixture
 def store(server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(blob.VARIABLE, f"{server.url}/store/")
-    return f"{server.url}/store"
+    monkeypatch.setenv(blob.VARIABLE, f"{server.origin}/store/")
+    return f"{server.origin}/store"
 
 
 def sent(server: Server, waits: tuple[float, ...] = (0.0, 0.0)) -> Any:
@@ -94,9 +78,7 @@ def sent(server: Server, waits: tuple[float, ...] = (0.0, 0.0)) -> Any:
     return send_by_blob(payload, ZIP, TOKEN, endpoint=server.endpoint, timeout_s=600.0, waits_s=waits)
 
 
-def test_the_token_for_the_upload_is_asked_for_then_the_zip_is_stored_and_its_address_is_submitted(
-    server: Server, store: str
-) -> None:
+def test_the_token_for_the_upload_is_asked_for_then_the_zip_is_stored_and_its_address_is_submitted(server, store):
     assert sent(server).status == 200
     grant, upload, submit = server.got
     assert (grant.method, grant.path) == ("POST", "/api/blob-upload")
@@ -140,9 +122,7 @@ def test_a_leaderboard_of_this_machine_stores_the_zip_itself(server: Server, mon
         ("/api/submit", 400, {"success": False, "error": "has no license"}, "has no license"),
     ],
 )
-def test_a_step_that_is_refused_names_the_step_and_ends_the_submission(
-    path: str, status: int, answer: Any, words: str, server: Server, store: str
-) -> None:
+def test_a_step_that_is_refused_names_the_step_and_ends_the_submission(path, status, answer, words, server, store):
     server.answers[path] = [(status, answer)]
     with pytest.raises(SubmissionError, match=words) as refused:
         sent(server)
@@ -159,9 +139,7 @@ def test_a_store_that_stumbles_is_asked_again(server: Server, store: str) -> Non
         sent(server)
 
 
-def test_whole_replies_that_one_request_cannot_hold_go_by_the_store(
-    runs: Path, whole: None, snellen: Any, server: Server, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_replies_that_one_request_cannot_hold_go_by_the_store(runs, whole, snellen, server, store, monkeypatch):
     small = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
     assert small["upload"] == "request"
     monkeypatch.setattr(package, "LARGEST_REQUEST", small["request_bytes"] - 500)

@@ -13,35 +13,22 @@ from typing import Any
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
+from easi.easi_stubs import Speaker
 from snellen import evaluate
 from snellen.cli import main
-from snellen.models.base import Model
-from snellen.types import Prompt, Response, Text
 
 NAMES = ("mmsi-bench", "embspatial", "vsi-bench")
 
 
-class Wavering(Model):
+def wavering() -> Speaker:
     """Says A or B by the length of the question."""
-
-    name = "local:org/wavering"
-
-    def identity(self) -> dict[str, str]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def answer(self, prompt: Prompt) -> Response:
-        asked = "".join(part.text for part in prompt.parts if isinstance(part, Text))
-        return Response("AB"[len(asked) % 2])
-
-    async def close(self) -> None: ...
+    return Speaker(lambda question: "AB"[len(question) % 2], name="local:org/wavering")
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     for name in NAMES:
-        evaluate(name, Wavering(), data=drawn.draw(name, tmp_path / "data", each=2), out=tmp_path / "runs" / name)
+        evaluate(name, wavering(), data=drawn.draw(name, tmp_path / "data", each=2), out=tmp_path / "runs" / name)
     return tmp_path / "runs"
 
 
@@ -102,7 +89,7 @@ def test_each_score_has_its_interval_count_and_making_beside_it(runs: Path, tmp_
 
 def test_frames_that_were_taken_by_the_second_are_named_as_they_were_asked_for(tmp_path: Path, capsys):
     data = drawn.draw("vsi-bench", tmp_path / "data")
-    evaluate("vsi-bench", Wavering(), data=data, out=tmp_path / "run", benchmark_options={"sample-frames": "2fps"})
+    evaluate("vsi-bench", wavering(), data=data, out=tmp_path / "run", benchmark_options={"sample-frames": "2fps"})
     _, folder = dry(capsys, tmp_path / "run", tmp_path / "a")
     (source,) = json.loads((folder / "easi_provenance.json").read_text())["benchmarks"]["vsi_bench"]["sources"]
     assert source["frames"] == "2fps"

@@ -83,9 +83,7 @@ def test_a_dry_run_shows_all_of_it_and_sends_nothing(runs: Path, whole: None, sn
     assert "mean over 8 of the 8" in said.out and "hf_A****StUv" in said.out and "nothing was sent" in said.out
 
 
-def test_the_same_results_give_the_same_folder_and_bytes_and_others_another(
-    runs: Path, whole: None, snellen: Any
-) -> None:
+def test_the_same_results_give_the_same_folder_and_bytes_and_others_another(runs, whole, snellen):
     first = json.loads(snellen("submit", "easi", runs, *ABOUT, "--dry-run", "--json").out)
     before = everything(Path(first["folder"]))
     again = json.loads(
@@ -99,9 +97,7 @@ def test_the_same_results_give_the_same_folder_and_bytes_and_others_another(
     assert len(list(Path("results/submissions").iterdir())) == 3
 
 
-def test_without_a_token_nothing_is_scored_and_a_dry_run_says_so(
-    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_token_nothing_is_scored_and_a_dry_run_says_so(runs, whole, snellen, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     missing = snellen("submit", "easi", "nowhere", "--yes")
     assert missing.status == 2 and "nowhere does not exist" in missing.err and "HF_TOKEN" not in missing.err
@@ -116,9 +112,7 @@ def test_without_a_token_nothing_is_scored_and_a_dry_run_says_so(
     assert dry.status == 0 and "HF_TOKEN is not set" in dry.err and "token none" in dry.out
 
 
-def test_the_token_may_stand_in_a_file_of_the_working_folder(
-    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_token_may_stand_in_a_file_of_the_working_folder(runs, whole, snellen, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     Path(".env").write_text(f'# mine\nHF_TOKEN=old\nexport HF_TOKEN="{TOKEN}" # new\n')
     with leaderboard() as stub:
@@ -138,8 +132,8 @@ def test_what_is_said_about_the_model_is_checked_before_anything_is_scored(runs:
     ("status", "tries", "words"), [(400, 1, "licence"), (401, 1, "HF_TOKEN"), (429, 5, "two hours"), (500, 5, "later")]
 )
 def test_a_refusal_fails_the_command_with_the_servers_words_and_what_to_do(
-    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch, status: int, tries: int, words: str
-) -> None:
+    runs, whole, snellen, monkeypatch, status, tries, words
+):
     monkeypatch.setattr(client.asyncio, "sleep", _at_once)
     with leaderboard(Answer(status, {"success": False, "error": f"because of {status}"})) as stub:
         said = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
@@ -153,9 +147,7 @@ def test_a_refusal_fails_the_command_with_the_servers_words_and_what_to_do(
 async def _at_once(_: float) -> None: ...
 
 
-def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(
-    runs: Path, whole: None, snellen: Any
-) -> None:
+def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(runs, whole, snellen):
     plain = json.loads(snellen("submit", "easi", runs, *ABOUT, "--remarks", "mine", "--dry-run", "--json").out)
     said = json.loads(
         snellen("submit", "easi", runs, *ABOUT, "--remarks", "mine", "--mention", "--dry-run", "--json").out
@@ -173,9 +165,7 @@ def test_the_remarks_say_how_figures_were_made_only_where_that_is_asked_for(
     assert str(runs.parent) not in json.dumps(made)
 
 
-def test_files_that_were_taken_before_are_said_to_be_before_they_are_sent_again(
-    runs: Path, whole: None, snellen: Any
-) -> None:
+def test_files_that_were_taken_before_are_said_to_be_before_they_are_sent_again(runs, whole, snellen):
     with leaderboard() as stub:
         first = snellen("submit", "easi", runs, *ABOUT, "--yes", "--endpoint", stub.url)
         (folder,) = Path("results/submissions").iterdir()
@@ -190,9 +180,7 @@ def test_files_that_were_taken_before_are_said_to_be_before_they_are_sent_again(
 ONE_REQUEST = (*ABOUT, "--upload", "request")
 
 
-def test_payload_and_zip_together_stay_below_what_the_platform_takes(
-    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_payload_and_zip_together_stay_below_what_the_platform_takes(runs, whole, snellen, monkeypatch):
     full = json.loads(snellen("submit", "easi", runs, *ONE_REQUEST, "--dry-run", "--json").out)
     assert full["reply_characters"] is None
     for limit in (full["request_bytes"] + package.ENVELOPE, full["request_bytes"] - 200):
@@ -209,9 +197,7 @@ def test_payload_and_zip_together_stay_below_what_the_platform_takes(
     assert not [path for path in Path("results/submissions").iterdir() if path.name.startswith(".part")]
 
 
-def test_on_a_terminal_it_is_asked_before_it_is_sent(
-    runs: Path, whole: None, snellen: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_it_is_asked_before_it_is_sent(runs, whole, snellen, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

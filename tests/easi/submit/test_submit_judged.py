@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
-from easi.easi_stubs import GradingServer
+from easi.easi_stubs import GradingServer, Speaker
 from snellen import Run, evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.judge import ask
@@ -18,26 +17,15 @@ from snellen.easi.reference import compare_with_easi
 from snellen.easi.submit import Prepared, prepare
 from snellen.easi.submit.payload import metadata
 from snellen.engine.progress import Silent
-from snellen.models.base import Model
-from snellen.types import Prompt, Response
 
 DETAILS = metadata({"modelName": "org/prose", "modelType": "rl", "precision": "int8"})
 
 
-class Prose(Model):
+def prose() -> Speaker:
     """Says something that no rule can read."""
-
-    name = "local:org/prose"
-
-    def identity(self) -> Mapping[str, Any]:
-        return {"name": self.name}
-
-    async def preflight(self) -> None: ...
-
-    async def answer(self, prompt: Prompt) -> Response:
-        return Response("It is hard to see, though I settle on the option named first.")
-
-    async def close(self) -> None: ...
+    return Speaker(
+        lambda question: "It is hard to see, though I settle on the option named first.", name="local:org/prose"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +48,7 @@ def own_faults(prepared: Prepared) -> list[str]:
 
 def test_a_judge_decides_and_is_named_while_the_id_stays_official(tmp_path: Path, monkeypatch: Any) -> None:
     data = drawn.draw("embspatial", tmp_path / "data")
-    run = evaluate("embspatial", Prose(), data=data, out=tmp_path / "run")
+    run = evaluate("embspatial", prose(), data=data, out=tmp_path / "run")
     before = prepare([run.path], DETAILS, out=tmp_path / "out")
     assert before.payload["scores"]["embspatial"] == 0.0
     judged(run, monkeypatch)
@@ -77,7 +65,7 @@ def test_a_judge_decides_and_is_named_while_the_id_stays_official(tmp_path: Path
 
 def test_a_folder_of_runs_may_hold_the_judges_runs_too(tmp_path: Path, monkeypatch: Any) -> None:
     data = drawn.draw("embspatial", tmp_path / "data")
-    judged(evaluate("embspatial", Prose(), data=data, out=tmp_path / "runs" / "embspatial"), monkeypatch)
+    judged(evaluate("embspatial", prose(), data=data, out=tmp_path / "runs" / "embspatial"), monkeypatch)
     prepared = prepare([tmp_path / "runs"], DETAILS, out=tmp_path / "out")
     assert prepared.payload["scores"]["embspatial"] == 100.0
 
@@ -85,9 +73,9 @@ def test_a_folder_of_runs_may_hold_the_judges_runs_too(tmp_path: Path, monkeypat
 def test_all_that_an_evaluation_leaves_may_be_named_and_the_rest_is_said(tmp_path: Path, monkeypatch: Any) -> None:
     model = tmp_path / "eval_results" / "prose"
     data = drawn.draw("embspatial", tmp_path / "data")
-    judged(evaluate("embspatial", Prose(), data=data, out=model / "embspatial"), monkeypatch)
+    judged(evaluate("embspatial", prose(), data=data, out=model / "embspatial"), monkeypatch)
     (tmp_path / "my.csv").write_text("question,answer\nHow many?,2\n")
-    evaluate(str(tmp_path / "my.csv"), Prose(), out=model / "mine")
+    evaluate(str(tmp_path / "my.csv"), prose(), out=model / "mine")
     for file in (model / "easi_results.json", model.parent / "easi_results.json", model.parent / "easi_results.zip"):
         file.write_text("{}")
     for mixture in ([model.parent], sorted(model.parent.iterdir()), sorted(model.iterdir())):
@@ -105,7 +93,7 @@ def test_all_that_an_evaluation_leaves_may_be_named_and_the_rest_is_said(tmp_pat
 
 def test_one_half_of_site_judged_and_the_other_not_is_incomplete(tmp_path: Path, monkeypatch: Any) -> None:
     data = drawn.draw("site", tmp_path / "data")
-    halves = [evaluate(f"site/{half}", Prose(), data=data, out=tmp_path / half) for half in ("image", "video")]
+    halves = [evaluate(f"site/{half}", prose(), data=data, out=tmp_path / half) for half in ("image", "video")]
     judged(halves[0], monkeypatch)
     one = prepare([half.path for half in halves], DETAILS, out=tmp_path / "out")
     assert own_faults(one) == ["site: one half was judged and the other was not"]

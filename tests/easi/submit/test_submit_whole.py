@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.spatial import official_drawn as drawn
-from easi.submit.conftest import ABOUT, Parrot
+from easi.submit.conftest import ABOUT, parrot
 from servers.leaderboard import leaderboard
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
@@ -27,9 +27,7 @@ def test_a_set_that_is_a_part_of_the_whole_one_is_refused_unless_that_is_allowed
     assert "vsi_bench: the data has 10 of the 5,130 questions" in allowed.err
 
 
-def test_missing_ones_of_the_eight_are_null_and_missing_others_are_not_named(
-    runs: Path, whole: None, snellen: Any
-) -> None:
+def test_missing_ones_of_the_eight_are_null_and_missing_others_are_not_named(runs, whole, snellen):
     said = snellen("submit", "easi", runs / "blink", runs / "omnispatial", *ABOUT, "--dry-run")
     assert said.status == 10 and "mmsi_bench: not evaluated" in said.err and "spar_bench: not" not in said.err
     found = json.loads(
@@ -44,10 +42,8 @@ def test_missing_ones_of_the_eight_are_null_and_missing_others_are_not_named(
     assert found["average"] == {"value": scores["blink"], "evaluated": 1, "of": 8}
 
 
-def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path
-) -> None:
-    evaluate("blink", Parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
+def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(runs, whole, snellen, tmp_path):
+    evaluate("blink", parrot(), data=runs.parent / "data" / "blink", out=tmp_path / "blink", limit=3)
     others = [runs / name for name in EIGHT if name != "blink"]
     said = snellen("submit", "easi", *others, tmp_path / "blink", *ABOUT, "--dry-run")
     assert said.status == 10 and "only the first 3 samples were requested (--limit)" in said.err
@@ -60,12 +56,10 @@ def test_a_limited_run_and_one_that_is_not_at_its_end_are_refused(
     )
 
 
-def test_half_of_site_is_no_site_and_both_halves_are_what_the_whole_is(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path
-) -> None:
+def test_half_of_site_is_no_site_and_both_halves_are_what_the_whole_is(runs, whole, snellen, tmp_path):
     data = runs.parent / "data" / "site"
     for half in ("image", "video"):
-        evaluate(f"site/{half}", Parrot(), data=data, out=tmp_path / half)
+        evaluate(f"site/{half}", parrot(), data=data, out=tmp_path / half)
     others = [runs / name for name in EIGHT if name != "site"]
     one = snellen("submit", "easi", *others, tmp_path / "image", *ABOUT, "--dry-run")
     assert one.status == 10 and "only the image half of SITE is there" in one.err
@@ -78,14 +72,10 @@ def test_half_of_site_is_no_site_and_both_halves_are_what_the_whole_is(
     assert both["payload"]["subScores"] == pooled["payload"]["subScores"]
 
 
-def test_a_second_result_of_one_benchmark_and_runs_of_two_models_are_refused(
-    runs: Path, snellen: Any, tmp_path: Path
-) -> None:
+def test_a_second_result_of_one_benchmark_and_runs_of_two_models_are_refused(runs, snellen, tmp_path):
     said = snellen("submit", "easi", runs, runs / "blink", *ABOUT, "--dry-run")
     assert said.status == 2 and "2 results of blink" in said.err
-    other = Parrot()
-    other.name = "local:org/another"
-    evaluate("blink", other, data=runs.parent / "data" / "blink", out=tmp_path / "blink")
+    evaluate("blink", parrot("local:org/another"), data=runs.parent / "data" / "blink", out=tmp_path / "blink")
     said = snellen("submit", "easi", runs / "site", tmp_path / "blink", *ABOUT, "--dry-run")
     assert said.status == 2 and "local:org/another" in said.err and "local:org/parrot-2B" in said.err
 
@@ -99,7 +89,7 @@ def test_what_is_no_result_is_refused_with_what_was_looked_for(runs: Path, snell
 
 def test_data_that_changed_since_the_run_is_refused(runs: Path, whole: None, snellen: Any, tmp_path: Path) -> None:
     data = drawn.draw("embspatial", tmp_path / "data")
-    evaluate("embspatial", Parrot(), data=data, out=tmp_path / "run")
+    evaluate("embspatial", parrot(), data=data, out=tmp_path / "run")
     others = [runs / name for name in EIGHT if name != "embspatial"]
     assert snellen("submit", "easi", *others, tmp_path / "run", *ABOUT, "--dry-run").status == 0
     drawn.draw("embspatial", tmp_path / "data", each=2)
@@ -108,9 +98,7 @@ def test_data_that_changed_since_the_run_is_refused(runs: Path, whole: None, sne
 
 
 @pytest.mark.parametrize("form", ["lmms-eval", "vlmevalkit"])
-def test_another_harness_results_come_to_what_the_run_comes_to(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path, form: str
-) -> None:
+def test_another_harness_results_come_to_what_the_run_comes_to(runs, whole, snellen, tmp_path, form):
     for name in TASKS:
         export(runs / name, form, out=tmp_path / "theirs")
     words = (*ABOUT, "--profile", form, "--dry-run", "--json")
@@ -125,9 +113,7 @@ def test_another_harness_results_come_to_what_the_run_comes_to(
     assert made["answers"] == made["of"] == drawn.count("blink") and made["sources"][0]["files"]
 
 
-def test_a_row_of_another_harness_that_is_lost_makes_it_incomplete(
-    runs: Path, whole: None, snellen: Any, tmp_path: Path
-) -> None:
+def test_a_row_of_another_harness_that_is_lost_makes_it_incomplete(runs, whole, snellen, tmp_path):
     (samples,) = [
         path for path in export(runs / "mmsi-bench", "lmms-eval", out=tmp_path / "x").files if "samples" in path.name
     ]

@@ -67,9 +67,7 @@ def test_a_table_that_its_first_rows_tell_is_read_once(tmp_path: Path, opened: l
     ],
     ids=["open questions", "a repeated id", "texts as answers", "several letters"],
 )
-def test_later_rows_are_checked_by_what_the_whole_table_says(
-    change: Callable[[int, dict[str, Any]], Any], kinds: dict[str, int], tmp_path: Path
-) -> None:
+def test_later_rows_are_checked_by_what_the_whole_table_says(change, kinds, tmp_path):
     result = result_of(tmp_path / "q.csv", change)
     assert {kind: share.count for kind, share in result.kinds.items()} == kinds
     assert (result.rows, result.rows - result.samples) == (ROWS, ROWS - sum(kinds.values()))

@@ -290,7 +290,8 @@ def test_unknown_answers_come_with_the_options_that_label_them(capsys):
 def test_pages_about_a_table_have_its_name_as_title_and_not_its_path(capsys, tmp_path):
     rows = "".join(f"{i},Is {i} even?,yes,no,{'AB'[i % 2]}\n" for i in range(8))
     (tmp_path / "own.csv").write_text(f"id,question,A,B,answer\n{rows}", encoding="utf-8")
-    assert main(["run", str(tmp_path / "own.csv"), "-m", "embedded", "--out", "table", "--quiet"]) == 0
+    Path("said.jsonl").write_text("".join(json.dumps({"id": i, "reply": "yes"}) + "\n" for i in range(8)))
+    assert main(["run", str(tmp_path / "own.csv"), "-m", "replay:said.jsonl", "--out", "table", "--quiet"]) == 0
     assert main(["failures", "table", "--pages", "pages"]) == 0
     page = Path("pages/index.html").read_text(encoding="utf-8")
     title = page[page.index("<title>") : page.index("</title>")]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
-from servers.fast import completion
+from servers.loopback import ChatHandler, LoopbackServer
 
 CORRECT = '{"verdict": "correct", "reason": "it names the koala"}'
 INCORRECT = '{"verdict": "incorrect", "reason": "another animal"}'
@@ -34,7 +30,7 @@ SAYS = {
 REASK = "You have answered this already"
 
 
-class JudgeServer:
+class JudgeServer(LoopbackServer):
     """`url` is the base URL, `asked` the texts of all questions, `limits` their max_tokens; without `key` it says 401."""
 
     def __init__(self, key: str | None = None) -> None:
@@ -43,34 +39,21 @@ class JudgeServer:
         self.counts: Counter[str] = Counter()
         board = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: Any) -> None: ...
-
-            def do_GET(self) -> None:
-                self._send(json.dumps({"object": "list", "data": [{"id": "stub-judge"}]}).encode())
+        class Handler(ChatHandler):
+            models = ("stub-judge",)
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
-                    self._send(b'{"error": {"message": "bad key"}}', 401)
-                elif "messages" not in body:
-                    self._send(b'{"error": {"message": "messages is required"}}', 400)
+                if key is None or self.headers.get("Authorization") == f"Bearer {key}":
+                    super().do_POST()
                 else:
-                    board.limits.append(body.get("max_completion_tokens", body.get("max_tokens")))
-                    self._send(completion(board.say(body["messages"])))
+                    self.read()
+                    self.send_json({"error": {"message": "bad key"}}, 401)
 
-            def _send(self, body: bytes, status: int = 200) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+            def chat(self, body: dict[str, Any]) -> None:
+                board.limits.append(body.get("max_completion_tokens", body.get("max_tokens")))
+                self.send_completion(board.say(body["messages"]))
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        super().__init__(Handler)
 
     def say(self, messages: list[dict[str, Any]]) -> str:
         """The reply to one question, by the first [[mark]] in it."""
@@ -85,13 +68,3 @@ class JudgeServer:
         self.counts[mark[1]] += 1
         said = SAYS[mark[1]]
         return said[min(len(said) - 1, int(REASK in text))]
-
-    def __enter__(self) -> JudgeServer:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,11 +78,6 @@ class Scripted(Model):
     def __init__(self, said: tuple[str | None, ...] = SAID) -> None:
         self.said = said
 
-    def identity(self) -> Mapping[str, Any]:
-        return {"scripted": True}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         part = prompt.parts[0]
         assert isinstance(part, Text)
@@ -90,8 +85,6 @@ class Scripted(Model):
         if mark is None:
             raise ModelTimeoutError("too slow")
         return Response(f"One person walks, then another one. [[{mark}]]")
-
-    async def close(self) -> None: ...
 
 
 def register(monkeypatch: Any) -> None:

@@ -20,18 +20,8 @@ from snellen.sources.journal_lines import sealed
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def registered(judge_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
-    for name in ("OPENAI_API_KEY", "JUDGE_BASE_URL", "JUDGE_MODEL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JUDGE_API_KEY", "key-of-the-judge")
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def server():
-    with JudgeServer("key-of-the-judge") as running:
-        yield running
 
 
 def asked(server: JudgeServer, **more: Any) -> Any:

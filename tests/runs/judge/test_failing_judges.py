@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -52,11 +51,6 @@ class Answers(Model):
     def __init__(self, text: str, fails: int = 0) -> None:
         self.text, self.fails, self.count = text, fails, 0
 
-    def identity(self) -> Mapping[str, Any]:
-        return {}
-
-    async def preflight(self) -> None: ...
-
     async def answer(self, prompt: Prompt) -> Response:
         self.count += 1
         if self.fails and self.count % self.fails == 0:
@@ -68,12 +62,8 @@ CORRECT = '{"verdict": "correct"}'
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch, tmp_path) -> None:
+def judged_sums(judge_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.BUILT_IN, "judged-sums", f"{__name__}:JUDGED")
-    monkeypatch.chdir(tmp_path)
-    for name in ("JUDGE_MODEL", "JUDGE_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JUDGE_API_KEY", "key-of-the-judge")
     evaluate(JUDGED, Answers("a koala"), out="run")
 
 

@@ -18,9 +18,8 @@ from snellen.scoring.rubric import built_in
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def registered(judge_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
-    monkeypatch.chdir(tmp_path)
 
 
 REPLIES = [

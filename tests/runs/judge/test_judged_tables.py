@@ -19,12 +19,8 @@ SAID = {name: reply for name, *_, reply in SCENES}
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("JUDGE_BASE_URL", "JUDGE_MODEL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JUDGE_API_KEY", "a-key")
+def settled(judge_key: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
-    monkeypatch.chdir(tmp_path)
     write_scenes()
 
 

@@ -30,9 +30,7 @@ def answers(prompt: Prompt) -> list[str]:
     return [part.text for turn in prompt.history if turn.role == "assistant" for part in turn.parts]
 
 
-def test_examples_stand_before_each_question_with_their_answers_in_the_form_of_the_benchmark(
-    tested: Path, pool: Path, tmp_path: Path
-):
+def test_examples_stand_before_each_question_with_their_answers_in_the_form_of_the_benchmark(tested, pool, tmp_path):
     model = NotingModel()
     run = snellen.evaluate(str(tested), model, few_shot=3, few_shot_from=str(pool), out=tmp_path / "run")
     assert run.meta.totals.ok == 6
@@ -149,9 +147,7 @@ QUESTION = {"question": "Which metal is liquid at 20 °C?", "A": "iron", "B": "m
         ({"A": "lead"}, False),
     ],
 )
-def test_a_question_in_another_form_is_the_same(
-    change: dict[str, str], same: bool, table: Callable[..., Path], tmp_path: Path
-):
+def test_a_question_in_another_form_is_the_same(change, same, table, tmp_path):
     tested = table("tested.jsonl", [{"id": "t", **QUESTION}])
     pool = table("pool.jsonl", [{"id": "p", **QUESTION, **change}])
     settings = {"few_shot": 1, "few_shot_from": str(pool), "out": tmp_path / "run"}
@@ -220,9 +216,7 @@ def test_a_declared_table_names_its_pool(table: Callable[..., Path], tested: Pat
 
 
 @pytest.mark.parametrize("supports", [frozenset(), frozenset({"system"})])
-def test_a_model_that_cannot_use_earlier_turns_is_refused(
-    tested: Path, pool: Path, tmp_path: Path, supports: frozenset[str]
-):
+def test_a_model_that_cannot_use_earlier_turns_is_refused(tested, pool, tmp_path, supports):
     model = NotingModel()
     model.supports = supports
     with pytest.raises(UsageError, match="cannot use earlier turns"):

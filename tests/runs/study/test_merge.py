@@ -291,9 +291,7 @@ def test_killed_parts_are_merged_and_then_resumed_with_each_sample_once(tmp_path
     assert before.keys() <= ids(tmp_path / "m").keys()
 
 
-def test_the_table_of_a_part_names_the_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_the_table_of_a_part_names_the_part(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = [{"id": str(number), "question": "?", "A": "x", "B": "y", "answer": "A"} for number in range(8)]
     Path("quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -4,70 +4,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
 import msgspec
 import pytest
 
 import snellen
+from servers.loopback import ChatHandler, LoopbackServer
 from snellen.errors import UsageError
 from snellen.types import Generation
 
 
-class _Handler(BaseHTTPRequestHandler):
-    bodies: list[dict]
+class Server(LoopbackServer):
+    """Says A, with the probabilities that are asked for; `bodies` holds the requests."""
 
-    def log_message(self, *arguments: object) -> None:
-        """Write nothing."""
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        server = self
 
-    def do_GET(self) -> None:
-        self._send({"data": [{"id": "m"}]})
+        class Handler(ChatHandler):
+            models = ("m",)
 
-    def do_POST(self) -> None:
-        body = msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
-        self.server.bodies.append(body)  # type: ignore[attr-defined]
-        choice: dict = {"message": {"content": "A"}, "finish_reason": "stop"}
-        if body.get("logprobs"):
-            pairs = [("A", 0.6), (" A", 0.1), ("B", 0.2)][: body["top_logprobs"]]
-            alternatives = [{"token": name, "logprob": math.log(value)} for name, value in pairs]
-            choice["logprobs"] = {"content": [{**alternatives[0], "top_logprobs": alternatives}]}
-        self._send({"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 1}})
+            def chat(self, body: dict[str, Any]) -> None:
+                server.bodies.append(body)
+                if not body.get("logprobs"):
+                    self.send_completion("A")
+                    return
+                pairs = [("A", 0.6), (" A", 0.1), ("B", 0.2)][: body["top_logprobs"]]
+                alternatives = [{"token": name, "logprob": math.log(value)} for name, value in pairs]
+                self.send_completion("A", logprobs={"content": [{**alternatives[0], "top_logprobs": alternatives}]})
 
-    def _send(self, value: object) -> None:
-        data = msgspec.json.encode(value)
-        self.send_response(200)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        super().__init__(Handler)
 
 
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.bodies = []  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+def server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
 
 
-def asked(server: ThreadingHTTPServer, table: Path, out: Path, logprobs: int | None) -> snellen.Run:
+def asked(server: Server, table: Path, out: Path, logprobs: int | None) -> snellen.Run:
     return snellen.evaluate(
         str(table),
         "api:m",
-        base_url=f"http://127.0.0.1:{server.server_port}/v1",
+        base_url=server.url,
         generation=Generation(logprobs=logprobs),
         out=out,
     )
 
 
-def test_scores_and_report_have_calibration_where_probabilities_are_given(
-    server: ThreadingHTTPServer, tested: Path, tmp_path: Path
-):
+def test_scores_and_report_have_calibration_where_probabilities_are_given(server: Server, tested: Path, tmp_path: Path):
     run = asked(server, tested, tmp_path / "run", 3)
     questions = [body for body in server.bodies if "What is this" in str(body)]
     assert {(body["logprobs"], body["top_logprobs"]) for body in questions} == {(True, 3)}
@@ -90,7 +77,7 @@ def test_scores_and_report_have_calibration_where_probabilities_are_given(
         assert len(list(result.rows)) == 4
 
 
-def test_a_run_without_probabilities_has_no_calibration(server: ThreadingHTTPServer, tested: Path, tmp_path: Path):
+def test_a_run_without_probabilities_has_no_calibration(server: Server, tested: Path, tmp_path: Path):
     plain = asked(server, tested, tmp_path / "plain", None)
     assert "calibration" not in (tmp_path / "plain" / "summary.json").read_text()
     assert "logprobs" not in (tmp_path / "plain" / "results.jsonl").read_text()
