@@ -351,6 +351,20 @@ async def test_an_agent_takes_no_more_descriptors_than_its_connections_however_i
             pytest.fail("the places of connections that were given up are not free again")
 
 
+async def test_a_name_that_no_resolver_takes_is_refused_and_nothing_is_written_to_the_terminal(capfd):
+    web = WebProxy(20, "http://a..b:443/v1")
+    async with opened(web) as at:
+        for host in ("a..b", "a" * 64 + ".example", ".".join("a" * 60 for _ in range(4)), "8.8.8.8.", "xn--a.invalid"):
+            for words in (get(f"http://{host}/"), connect(f"{host}:443")):
+                assert (await say(at, words)).split(b" ")[1] in (b"403", b"502"), host
+        _, writer = await asyncio.open_connection("127.0.0.1", at)
+        writer.write(b"GET")
+        writer.close()
+        await asyncio.sleep(0.2)
+    assert all(entry.refused for entry in web.record)
+    assert capfd.readouterr() == ("", "")
+
+
 async def test_an_answer_that_breaks_off_or_is_none_is_not_taken_for_whole():
     async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if b"none" in await reader.readuntil(b"\r\n\r\n"):

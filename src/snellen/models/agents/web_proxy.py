@@ -44,7 +44,7 @@ ENVIRONMENT = {
 _HOST = rb"([a-z0-9_.-]{1,255}|\[[0-9a-f:.]{2,45}\])"
 _CONNECT = re.compile(_HOST + rb":([0-9]{1,5})", re.IGNORECASE)
 _ABSOLUTE = re.compile(rb"http://" + _HOST + rb"(?::([0-9]{1,5}))?((?:[/?][^#]*)?)", re.IGNORECASE)
-_REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]+) HTTP/1\.[01]")
+_REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]+) (HTTP/1\.[01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?\r\n")
 _LENGTH = re.compile(rb"[0-9]{1,12}")
@@ -113,7 +113,7 @@ class WebProxy:
     @contextlib.asynccontextmanager
     async def open_to(self, listener: socket.socket) -> AsyncIterator[None]:
         """Serve one agent's listener during the block; connections that are open after it are closed."""
-        server = await asyncio.start_server(self._serve, sock=listener.dup(), limit=MAX_HEAD)
+        server = await asyncio.start_server(self._accept, sock=listener.dup(), limit=MAX_HEAD)
         try:
             yield
         finally:
@@ -123,12 +123,16 @@ class WebProxy:
                 connection.cancel()
             await asyncio.gather(*open_connections, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None or len(self._connections) >= MAX_CONNECTIONS:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The task is ours: asyncio writes to the terminal where one that it has made itself is cancelled.
+        if len(self._connections) >= MAX_CONNECTIONS:
             writer.transport.abort()
             return
+        task = asyncio.create_task(self._serve(reader, writer))
         self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._answer(reader, writer)
             # Counted until it is closed: an agent that does not read must not hold descriptors of the run.
@@ -138,7 +142,6 @@ class WebProxy:
                     await writer.wait_closed()
         finally:
             writer.transport.abort()
-            self._connections.discard(task)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = WebRequest()
@@ -146,6 +149,7 @@ class WebProxy:
             try:
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_S)
             except asyncio.IncompleteReadError:
+                request.refused = "it ended before its head did"
                 return
             except (asyncio.LimitOverrunError, TimeoutError):
                 raise _RefusedError(
@@ -199,7 +203,7 @@ class WebProxy:
                 return
             path = target[3] if target[3].startswith(b"/") else b"/" + target[3]
             host = target[1] if request.port == 80 else b"%s:%d" % (target[1], request.port)
-            written = b"\r\n".join((b"%s %s HTTP/1.1" % (match[1], path), b"Host: " + host, *headers, b"\r\n"))
+            written = b"\r\n".join((b"%s %s %s" % (match[1], path, match[3]), b"Host: " + host, *headers, b"\r\n"))
             self._count(request, "sent", len(written))
             far_writer.write(written)
             await _first_ended(
@@ -266,7 +270,7 @@ class WebProxy:
                 raise ToolError(f"{host} has the address of the model's endpoint; it is not reached")
         except ToolError as error:
             raise _RefusedError(403, error.message) from None
-        except OSError:
+        except (OSError, UnicodeError):  # of a label that is empty or too long
             raise _RefusedError(502, f"{host} has no address") from None
         for address in addresses:
             with contextlib.suppress(OSError, TimeoutError):
@@ -277,7 +281,7 @@ class WebProxy:
         if self._endpoint_addresses is None:
             try:
                 results = await self._resolver.resolve(*self._endpoint, socket.AF_UNSPEC)
-            except OSError:
+            except (OSError, UnicodeError):
                 results = []
             self._endpoint_addresses = frozenset(result["host"] for result in results)
         return self._endpoint_addresses
