@@ -416,11 +416,12 @@ def test_limits_and_network_are_in_the_fingerprint_and_too_small_ones_are_refuse
         assert open_model("agent:opencode", other).identity() != identity
         with pytest.raises(UsageError, match=f"--agent-{name.replace('_', '-')} 1 is too small"):
             limits_of(structs.replace(options, **{f"agent_{name}": 1}))
-    assert open_model("agent:opencode", structs.replace(options, agent_network="host")).identity() != identity
+    for network in ("web", "host"):
+        assert open_model("agent:opencode", structs.replace(options, agent_network=network)).identity() != identity
     with pytest.raises(UsageError, match="--agent-disk"):
         limits_of(structs.replace(options, agent_disk=3 << 30))
     with pytest.raises(UsageError, match="--agent-network"):
-        open_model("agent:opencode", structs.replace(options, agent_network="web"))
+        open_model("agent:opencode", structs.replace(options, agent_network="internet"))
     with pytest.raises(UsageError, match="--agent-memory is set"):
         open_model("embedded", ModelOptions(agent_memory=1 << 30))
 

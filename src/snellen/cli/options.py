@@ -298,7 +298,7 @@ class AgentOptions:
     sandbox: Literal["auto", "bubblewrap", "apptainer", "none"] = option_of(ModelOptions, "sandbox")
     sif: Path | None = option_of(ModelOptions, "sif")
     tools: Path | None = option_of(ModelOptions, "tools")
-    agent_network: Literal["endpoint", "host"] = option_of(ModelOptions, "agent_network")
+    agent_network: Literal["endpoint", "web", "host"] = option_of(ModelOptions, "agent_network")
     agent_memory: str | None = option_of(ModelOptions, "agent_memory", default=None)
     agent_disk: str | None = option_of(ModelOptions, "agent_disk", default=None)
     agent_processes: int | None = option_of(ModelOptions, "agent_processes", default=None)

@@ -194,7 +194,8 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
     if options.sif is not None or options.sandbox != "auto":
         yield f"the sandbox {options.sif or options.sandbox}"
     if options.agent_network != DEFAULTS.agent_network:
-        yield f"the network of this machine for an agent (--agent-network {options.agent_network})"
+        reach = "the public web" if options.agent_network == "web" else "the network of this machine"
+        yield f"{reach} for an agent (--agent-network {options.agent_network})"
     for limit in AGENT_LIMITS:
         if getattr(options, limit) > getattr(DEFAULTS, limit):
             yield f"--{limit.replace('_', '-')} {getattr(options, limit):,}, which is more than an agent may use"

@@ -121,7 +121,11 @@ class ModelOptions(Struct, frozen=True):
     sif: Annotated[str | None, Setting("Image for apptainer.", value="FILE")] = None
     tools: Annotated[
         str | None,
-        Setting("Tool settings of tools:NAME and of agents; by default the file named by SNELLEN_TOOLS.", value="FILE"),
+        Setting(
+            "Tool settings of tools:NAME and of agents: a file, or web for pages, images, and reverse image search by third "
+            "parties. By default SNELLEN_TOOLS.",
+            value="FILE|web",
+        ),
     ] = None
     id_is: Annotated[
         str,
@@ -134,8 +138,9 @@ class ModelOptions(Struct, frozen=True):
     agent_network: Annotated[
         str,
         Setting(
-            "Network of the agent. endpoint: --base-url, and the web only through --tools. host: everything that "
-            "this machine can reach, including its own servers on loopback and abstract sockets."
+            "Network of the agent. endpoint: --base-url, and the web only through --tools. web: the public web too, by a "
+            "gateway that bounds requests and bytes. host: everything that this machine can reach, including its own "
+            "servers on loopback and abstract sockets."
         ),
     ] = "endpoint"
     agent_memory: Annotated[
@@ -147,7 +152,9 @@ class ModelOptions(Struct, frozen=True):
     agent_open_files: Annotated[int, Setting("Simultaneously open files per sample.", value="N", default="2048")] = 2048
     agent_files: Annotated[int, Setting("Files and folders per sample.", value="N", default="65536")] = 65536
     agent_depth: Annotated[int, Setting("Folder depth per sample.", value="N", default="128")] = 128
-    agent_requests: Annotated[int, Setting("Requests to the model per sample.", value="N", default="300")] = 300
+    agent_requests: Annotated[
+        int, Setting("Requests to the model per sample, and to the web.", value="N", default="300")
+    ] = 300
     agent_config: Annotated[
         str | None,
         Setting(

@@ -10,7 +10,7 @@ from msgspec import Struct
 from snellen.errors import UsageError
 from snellen.models.base import DEFAULTS, ModelOptions
 
-NETWORKS = ("endpoint", "host")
+NETWORKS = ("endpoint", "web", "host")
 _LEAST = {
     "memory": 64 << 20,
     "disk": 16 << 20,
@@ -32,7 +32,7 @@ class AgentLimits(Struct, frozen=True):
         open_files: of all processes at the same time.
         files: files, folders and links.
         depth: folders within folders.
-        requests: to the model, where Snellen passes them on (`--agent-network endpoint`).
+        requests: to the model, where Snellen passes them on (`--agent-network endpoint` and `web`); to the web, as many again.
     """
 
     memory: int = DEFAULTS.agent_memory

@@ -101,6 +101,8 @@ class AgentModel(Model):
             raise UsageError(
                 f"--agent-network {options.agent_network!r}: there is no such network", f"One of {', '.join(NETWORKS)}."
             )
+        if options.sandbox == "none" and options.agent_network == "web":
+            raise UsageError("--agent-network web bounds nothing without a sandbox", "Omit --sandbox none.")
         self._network = "host" if options.sandbox == "none" else options.agent_network
         self._sessions: Path | None = None
         self._hidden: tuple[Path, ...] = ()
@@ -172,6 +174,8 @@ class AgentModel(Model):
         if kind == "bubblewrap":
             require_unseen(self._hidden)
         key = self._key() or NO_KEY
+        for notice in self._reach():
+            print(f"snellen: note: {notice}", file=sys.stderr)
         await _reachable(self._endpoint.base)
         setup = self._tool_setup and await asyncio.to_thread(tool_setup.ready, self._tool_setup, self._hidden)
         runner = AgentRunner(installation, kind, options.sif, key, options.media, setup, self._limits, self._network)
@@ -182,6 +186,18 @@ class AgentModel(Model):
             raise
         self._runner = runner
         return runner
+
+    def _reach(self) -> list[str]:
+        """Return what the agent can reach, and who gets its images."""
+        tools = None if self._tool_setup is None else self._tool_setup.settings
+        alone = "the model, and the web by --tools" if tools and tool_setup.asks_web(tools) else "the model alone"
+        requests = f"{self._limits.requests:,} requests a sample at most"
+        reach = {
+            "endpoint": f"{alone} (--agent-network endpoint); --agent-network web opens the public web to it",
+            "web": f"the model and the public web, by a gateway, {requests} (--agent-network web, --agent-requests)",
+            "host": "this machine's whole network; --agent-network web opens the public web alone, in a sandbox",
+        }
+        return [f"the agent can reach {reach[self._network]}", *(() if tools is None else tools.notices())]
 
     def _key(self) -> str | None:
         """Return the endpoint's key: that of --key-env, else of the agent's configuration, else of OPENAI_API_KEY."""
@@ -252,6 +268,7 @@ class AgentModel(Model):
             "input_tokens": record.usage.input_tokens,
             "output_tokens": record.usage.output_tokens,
             "cost": self._cost(record),
+            **({} if result.web is None else {"web": result.web}),
         }
 
     def _cost(self, record: Transcript) -> float | None:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from snellen.errors import AgentAbortedError
 from snellen.models.agents.supervisor_client import SupervisedOutcome, Supervisor
+from snellen.models.agents.web_proxy import WebRequest
 from snellen.redaction import redact
 
 POLL_S = 0.2
@@ -69,6 +70,7 @@ class ProcessResult(Struct, frozen=True):
         stderr_head: the first lines of its standard error where it never asked the model; empty otherwise.
         limit, used: the limit that was hit, and how much was used.
         memory, processes: the most that were in use at once, memory in bytes with the files that lie in it.
+        web: its requests to the web by the proxy; None: it has none.
     """
 
     end: End
@@ -80,6 +82,7 @@ class ProcessResult(Struct, frozen=True):
     used: int = 0
     memory: int = 0
     processes: int = 0
+    web: list[WebRequest] | None = None
 
 
 async def run(

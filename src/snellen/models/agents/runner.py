@@ -27,6 +27,7 @@ from snellen.models.agents.reader import read_record
 from snellen.models.agents.request_fields import RequestLimits
 from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.transcript import Transcript, loops
+from snellen.models.agents.web_proxy import ENVIRONMENT, WebProxy
 from snellen.models.agents.workdir import AgentModelSettings, Workdir, WorkdirFactory, WorkdirPool
 from snellen.models.serve.protocol import chunks
 from snellen.models.tools.settings import ToolSettings
@@ -66,7 +67,7 @@ class AgentRunner:
         media: what is done to images.
         setup: tools that it is given besides its own.
         limits: of each sample.
-        network: endpoint or host, as `--agent-network`.
+        network: endpoint, web or host, as `--agent-network`.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class AgentRunner:
         self._tool_setup = setup
         self._warm: Path | None = None
         self._shares_network = network == "host" or shut_in == "none"
+        self._network = network
         self._limits = limits
         self._workdirs = WorkdirFactory(limits=limits, network=self._shares_network)
         self._pool = WorkdirPool(self._make, _WORKDIRS_AHEAD)
@@ -100,7 +102,8 @@ class AgentRunner:
         workdir = await self._pool.take(settings)
         try:
             question = await asyncio.to_thread(write_question, prompt, self._media, workdir.work)
-            result, record = await self._work(workdir, question, settings.base_url, self._key)
+            proxy = WebProxy(self._limits.requests, settings.base_url) if self._network == "web" else None
+            result, record = await self._work(workdir, question, settings.base_url, self._key, proxy)
         finally:
             await asyncio.shield(asyncio.to_thread(workdir.remove))
         return question, result, record
@@ -161,11 +164,13 @@ class AgentRunner:
         return RequestLimits(settings.model, settings.max_tokens, self._limits.requests)
 
     async def _work(
-        self, workdir: Workdir, question: AgentQuestion, base_url: str, key: str
+        self, workdir: Workdir, question: AgentQuestion, base_url: str, key: str, proxy: WebProxy | None = None
     ) -> tuple[ProcessResult, Transcript]:
         agent, name = self._agent, self.installation.name
         program = install.executable(self.installation, workdir.agent)
         command = agent.command(workdir, program, question.text, list(question.images))
+        if proxy is not None:
+            command = structs.replace(command, env={**command.env, **ENVIRONMENT})
         inner_key = key if self._shares_network else NO_KEY
         shut = sandbox.wrap_command(
             self.sandbox,
@@ -185,13 +190,15 @@ class AgentRunner:
         gateway: Gateway | None = None
         async with contextlib.AsyncExitStack() as stack:
             if not self._shares_network:
-                model_listener, web_listener = workdir.listeners
+                model_listener, tools_listener, proxy_listener = workdir.listeners
                 gateway = Gateway(base_url, "" if key == NO_KEY else key, self._allowed(workdir.model_settings))
                 stack.push_async_callback(gateway.close)
                 await stack.enter_async_context(gateway.open_to(model_listener))
                 if self._tool_setup is not None and tool_setup.asks_web(self._tool_setup.settings):
                     web = WebGateway(self._tool_setup.settings)
-                    await stack.enter_async_context(web.open_to(web_listener))
+                    await stack.enter_async_context(web.open_to(tools_listener))
+                if proxy is not None:
+                    await stack.enter_async_context(proxy.open_to(proxy_listener))
             result = await process.run(
                 shut,
                 workdir.stdout,
@@ -204,6 +211,8 @@ class AgentRunner:
             )
         if result.limit == "requests" and gateway is not None:
             result = structs.replace(result, used=gateway.requests)
+        if proxy is not None:
+            result = structs.replace(result, web=proxy.record)
         transcript = await asyncio.to_thread(lambda: read_record(name, agent.record(workdir)))
         if not transcript.finished:
             transcript = structs.replace(transcript, replaced=workdir.replaced(agent.record_path(workdir)))

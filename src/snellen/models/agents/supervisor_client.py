@@ -23,7 +23,7 @@ from snellen.models.agents.limits import AgentLimits
 from snellen.models.agents.system_calls import bpf
 from snellen.text import json_or_none
 
-MODEL_PORT, WEB_PORT = 8321, 8322
+MODEL_PORT, WEB_PORT, PROXY_PORT = 8321, 8322, 8323
 _READY_S = 60.0
 _END_S = 3 * supervisor.GRACE_S
 
@@ -81,7 +81,7 @@ class Supervisor:
             "isolated": isolated,
             "network": network,
             "box": str(mount),
-            "ports": [MODEL_PORT, WEB_PORT],
+            "ports": [MODEL_PORT, WEB_PORT, PROXY_PORT],
             "limits": limits.plain(),
         }
         try:

@@ -15,6 +15,7 @@ from snellen.errors import UsageError
 from snellen.models.agents.programs import interpreter
 from snellen.models.agents.reader import python_folders
 from snellen.models.agents.workdir import Workdir
+from snellen.models.tools.definitions import open_web
 from snellen.models.tools.settings import ToolSettings, identity, load_named, needed, prepare, require_apart, write
 from snellen.models.tools.skill import NAME, write_skill
 
@@ -30,7 +31,7 @@ class ToolSetup(Struct, frozen=True):
 
 
 def find(file: str | None) -> ToolSetup | None:
-    """Return the tools of `--tools FILE` or SNELLEN_TOOLS; None: the agent has its own tools only.
+    """Return the tools of `--tools` or SNELLEN_TOOLS; None: the agent has its own tools only.
 
     Raises:
         UsageError: the file cannot be read, or the tools cannot be given.
@@ -47,9 +48,12 @@ def ready(setup: ToolSetup, hidden: Sequence[Path] = ()) -> ToolSetup:
 
     Raises:
         PreflightError: a folder that would be shown holds one of the hidden paths.
+        MissingExtraError: engines are named, and PicImageSearch is not installed.
     """
     require_apart(needed(setup.settings), hidden)
     settings = prepare(setup.settings)
+    if asks_web(settings):
+        open_web(settings)  # says what is not installed, before the first sample
     python = python_folders()
     writable = set[Path]()
     if settings.record is not None and not settings.replay:  # what is only replayed, nobody may change

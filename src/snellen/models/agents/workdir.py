@@ -94,12 +94,12 @@ class Workdir(Struct, frozen=True):
         return Path(f"/proc/self/fd/{supervisor.box}")
 
     @property
-    def listeners(self) -> tuple[socket.socket, socket.socket]:
-        """Sockets at which requests to the model and to the web arrive; only of a workdir with a network of its own."""
+    def listeners(self) -> tuple[socket.socket, socket.socket, socket.socket]:
+        """Sockets for requests to the model, of tools, and to the proxy; only of a workdir with a network of its own."""
         if self.supervisor is None or not self.supervisor.listeners:
             raise AssertionError("this workdir shares the network")
-        model, web = self.supervisor.listeners
-        return model, web
+        model, tools, proxy = self.supervisor.listeners
+        return model, tools, proxy
 
     @property
     def web(self) -> str | None:

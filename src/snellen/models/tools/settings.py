@@ -17,10 +17,13 @@ from snellen.sources.safe_paths import missing_hint
 from snellen.text import pretty_json
 
 VARIABLE = "SNELLEN_TOOLS"
+WEB = "web"  # in the place of a file: the tools of the network, with WEB_ENGINES and the search engine of SEARXNG
+SEARXNG = "SEARXNG_URL"
 _FOLDERS = ("pages", "index", "record")
 NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
 # Engines of PicImageSearch that look for photographs of anything; the others know drawings and films only.
 ENGINES = ("Bing", "Copyseeker", "Google", "GoogleLens", "Tineye", "Yandex")
+WEB_ENGINES = ("Bing", "GoogleLens", "Yandex")
 
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -138,18 +141,26 @@ def load(path: Path | str) -> ToolSettings:
         raise UsageError(
             f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
         ) from None
-    if (key := key_among(msgspec.to_builtins(settings))) is not None:
-        raise UsageError(
-            f"the tool settings {path} hold {key}: a key, by its name or its shape. They are written into the run's record.",
-            "Put the key into an environment variable; docs/tools.md says which.",
-        )
+    _require_no_key(settings, f"the tool settings {path}")
     return _with_folders(settings, (*_FOLDERS, "images"), path.absolute().parent)
 
 
+def _require_no_key(settings: ToolSettings, place: str) -> None:
+    if (key := key_among(msgspec.to_builtins(settings))) is not None:
+        raise UsageError(
+            f"{place} hold {key}: a key, by its name or its shape. They are written into the run's record.",
+            "Put the key into an environment variable; docs/tools.md says which.",
+        )
+
+
 def load_named(file: str | None) -> ToolSettings | None:
-    """Read the settings of `--tools FILE`, else of the file that SNELLEN_TOOLS names; None where neither is set."""
+    """Return the settings of `--tools`, else of SNELLEN_TOOLS: a file, or `web`; None where neither is set."""
     path = file or os.environ.get(VARIABLE)
-    return load(path) if path else None
+    if path != WEB:
+        return load(path) if path else None
+    settings = ToolSettings(backend="web", searxng=os.environ.get(SEARXNG) or None, reverse_engines=WEB_ENGINES)
+    _require_no_key(settings, f"--tools {WEB} and {SEARXNG}")
+    return settings
 
 
 def write(settings: ToolSettings, path: Path) -> None:

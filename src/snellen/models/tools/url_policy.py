@@ -15,8 +15,9 @@ otherwise. So the blocks stand here.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -48,14 +49,25 @@ _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|\d+)\.?", re.IGNORECASE)
 
 
 def public(host: str, address: str) -> bool:
-    """Return True if an address (as text) is one of the public network. The host's name does not matter here."""
+    """Return True if an address (as text) is one of the public network, and not this machine's. The host's name is ignored."""
     try:
         parsed = ip_address(address)
     except ValueError:
         return False
     if isinstance(parsed, IPv4Address):
-        return not any(parsed in block for block in _CLOSED_4)
-    return parsed.scope_id is None and parsed in _OPEN_6 and not any(parsed in block for block in _CLOSED_6)
+        return not any(parsed in block for block in _CLOSED_4) and not _own(parsed)
+    open_6 = parsed.scope_id is None and parsed in _OPEN_6 and not any(parsed in block for block in _CLOSED_6)
+    return open_6 and not _own(parsed)
+
+
+def _own(address: IPv4Address | IPv6Address) -> bool:
+    """Return True if packets to an address would come from it, as on a server with a public address. None is sent."""
+    with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((str(address), 9))
+        except OSError:  # there is no way to it
+            return False
+        return ip_address(probe.getsockname()[0]) == address
 
 
 def checked(url: str, permitted: Permitted = public, ports: frozenset[int] = PORTS) -> URL:
