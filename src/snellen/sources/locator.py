@@ -28,7 +28,7 @@ from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob, Unreadable, stream
 from snellen.sources.hub import fetch_hint, locate, pointer_in, pointer_of
 from snellen.sources.safe_paths import member_name, regular_file
-from snellen.sources.tree import NOT_IN_PLACE, TARS, ArchiveTree, FolderTree, Tree, kept_tree
+from snellen.sources.tree import NOT_IN_PLACE, TARS, FolderTree, MemberBlob, Tree, kept_tree
 from snellen.types import Blob
 
 ARCHIVES = (".zip", *TARS)
@@ -174,9 +174,8 @@ class Pictures:
     @property
     def faults(self) -> list[str]:
         """What is wrong with archives that may hold a picture and cannot be used."""
-        return (
-            [] if self._archives is None else [f"{n} cannot be used: {why}" for n, why in self._archives.faults.items()]
-        )
+        known = [] if self._archives is None else list(self._archives.faults.items())  # other threads may add some
+        return [f"{name} cannot be used: {why}" for name, why in known]
 
     def located(self, path: str, at: str = "") -> tuple[Blob, str] | None:
         """Return the file of a path and its name where it lies; None where there is none.
@@ -255,8 +254,7 @@ class LazyPicture(Struct, frozen=True):
 def _is_empty(blob: Blob) -> bool:
     if isinstance(blob, FileBlob):
         return blob.path.stat().st_size == 0
-    tree = getattr(blob, "tree", None)
-    return isinstance(tree, ArchiveTree) and tree.size(getattr(blob, "name", "")) == 0
+    return isinstance(blob, MemberBlob) and blob.tree.size(blob.name) == 0
 
 
 def under(tree: Tree, prefixes: Sequence[str], endings: Sequence[str] = ("",)) -> Rule:
