@@ -3,9 +3,10 @@
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, FileBlob, Unreadable, UrlBlob
 from snellen.sources.digests import cache_folder, digest
 from snellen.sources.hub import Snapshot, download, download_file, locate
+from snellen.sources.open_tree import kept_tree, open_tree
 from snellen.sources.rows import numbered, rows, salvaged
 from snellen.sources.safe_paths import member_name, within
-from snellen.sources.tree import ArchiveLimits, FolderTree, Tree, kept_tree, open_tree
+from snellen.sources.tree import ArchiveLimits, FolderTree, Tree
 
 __all__ = [
     "ArchiveLimits",

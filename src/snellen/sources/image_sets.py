@@ -22,7 +22,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen.sources.locator import ARCHIVES, Archives, Pictures
-from snellen.sources.tree import NOT_IN_PLACE, FolderTree, Tree, kept_tree
+from snellen.sources.open_tree import NOT_IN_PLACE, kept_tree
+from snellen.sources.tree import FolderTree, Tree
 
 ENDINGS = (*ARCHIVES, *NOT_IN_PLACE)
 DEPTH = 5

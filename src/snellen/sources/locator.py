@@ -27,8 +27,9 @@ from msgspec import Struct
 from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob, Unreadable, stream
 from snellen.sources.hub import fetch_hint, locate, pointer_in, pointer_of
+from snellen.sources.open_tree import NOT_IN_PLACE, TARS, kept_tree
 from snellen.sources.safe_paths import member_name, regular_file
-from snellen.sources.tree import NOT_IN_PLACE, TARS, FolderTree, MemberBlob, Tree, kept_tree
+from snellen.sources.tree import FolderTree, MemberBlob, Tree
 from snellen.types import Blob
 
 ARCHIVES = (".zip", *TARS)

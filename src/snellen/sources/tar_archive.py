@@ -18,14 +18,7 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from snellen.errors import DataError
-from snellen.sources.tree import (
-    QUICK_STORED,
-    ArchiveLimits,
-    ArchiveTree,
-    check_unpacked,
-    damaged,
-    too_much,
-)
+from snellen.sources.tree import QUICK_STORED, ArchiveLimits, ArchiveTree, check_unpacked, damaged, too_much
 
 if TYPE_CHECKING:
     from tarfile import TarInfo

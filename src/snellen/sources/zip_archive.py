@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from snellen.errors import DataError
-from snellen.sources.tree import (
-    QUICK_STORED,
-    ArchiveLimits,
-    ArchiveTree,
-    check_unpacked,
-    damaged,
-    too_much,
-)
+from snellen.sources.tree import QUICK_STORED, ArchiveLimits, ArchiveTree, check_unpacked, damaged, too_much
 
 QUICK_DEFLATED = 1 << 16
 

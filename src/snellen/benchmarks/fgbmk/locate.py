@@ -24,9 +24,10 @@ from snellen.sources.encodings import Row
 from snellen.sources.hub import fetch_hint, pointer_in
 from snellen.sources.image_sets import image_set_of, image_sets, set_pictures
 from snellen.sources.locator import ARCHIVES, Pictures, on_disk, opened
+from snellen.sources.open_tree import NOT_IN_PLACE, kept_tree
 from snellen.sources.rows import encodable, salvaged
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import NOT_IN_PLACE, FolderTree, Tree, kept_tree
+from snellen.sources.tree import FolderTree, Tree
 from snellen.types import Blob
 
 REPOSITORY = "SEU-VIPGroup/FG-BMK"

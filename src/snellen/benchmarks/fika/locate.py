@@ -23,8 +23,9 @@ from snellen.sources.blobs import Base64Blob, BytesBlob, Unreadable, stream
 from snellen.sources.digests import digest
 from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, MemberEnds, Pictures, ending_in, on_disk, opened, under
+from snellen.sources.open_tree import kept_tree
 from snellen.sources.rows import encodable, salvaged
-from snellen.sources.tree import FolderTree, Tree, kept_tree
+from snellen.sources.tree import FolderTree, Tree
 from snellen.types import Blob
 
 REPOSITORY = "oking0197/FIKA-Bench"

@@ -76,7 +76,7 @@ def _require_known(task: Task) -> None:
 def _published(task: Task) -> tuple[Published, ...]:
     if not task.declared.figure:
         return published.published_column(task.name) if EVERY.get(task.name) is task else ()
-    from snellen.benchmarks.table.catalogue_benchmarks import published as declared_figures  # of few sets
+    from snellen.benchmarks.table.entries import published as declared_figures  # of few sets
 
     return declared_figures(task.declared)
 

@@ -6,16 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from snellen.benchmarks.base import Benchmark, Data, Published, PublishedRow
+from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.benchmark import benchmark_of
-from snellen.benchmarks.table.declaration import Declaration, Figure, read_declaration
-from snellen.benchmarks.table.entries import entry, headline_unit
+from snellen.benchmarks.table.declaration import Declaration, read_declaration
+from snellen.benchmarks.table.entries import entry, published
 from snellen.benchmarks.table.official import address_of, digest_fault, is_here, missing_data
 from snellen.benchmarks.table.survey import opened
-
-PER_CENT = 100.0
-CHANCE_NAMES = ("Random",)
-HUMAN_NAMES = ("Human",)
 
 
 def find(name: str) -> Benchmark:
@@ -92,36 +88,3 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
             f"the table has {surveyed.rows + surveyed.dropped:,} rows; {source.rows:,} are known of {declared.name}"
         )
     return lines
-
-
-def published(declared: Declaration) -> tuple[Published, ...]:
-    """Return the published figures of the headline, one table for each harness."""
-    if not declared.figure or not (declared.report or declared.is_set):
-        return ()
-    name, unit = headline_unit(declared) if declared.report else ("overall", "fraction")
-    scale = PER_CENT if unit == "fraction" else 1.0
-    tables = []
-    for by in dict.fromkeys(figure.by for figure in declared.figure):
-        figures = sorted((figure for figure in declared.figure if figure.by == by), key=_kind_order)
-        sources = dict.fromkeys(f"{figure.source}{f', {figure.date}' if figure.date else ''}" for figure in figures)
-        rows = tuple(PublishedRow(figure.model, _kind(figure), (figure.value / scale,)) for figure in figures)
-        tables.append(
-            Published(
-                title=f"{declared.title}, as published by {by}",
-                source="; ".join(sources),
-                columns=(name,),
-                metrics=(name,),
-                profile="vlmevalkit" if "VLMEvalKit" in by else "strict",
-                rows=rows,
-                notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
-            )
-        )
-    return tuple(tables)
-
-
-def _kind(figure: Figure) -> str:
-    return "chance" if figure.model in CHANCE_NAMES else "human" if figure.model in HUMAN_NAMES else "model"
-
-
-def _kind_order(figure: Figure) -> int:
-    return ("chance", "human", "model").index(_kind(figure))

@@ -7,12 +7,16 @@ from importlib.resources import as_file, files
 
 from msgspec import Struct
 
+from snellen.benchmarks.base import Published, PublishedRow
 from snellen.benchmarks.registry import entry_names
-from snellen.benchmarks.table.declaration import Declaration, read_declaration
+from snellen.benchmarks.table.declaration import Declaration, Figure, read_declaration
 from snellen.benchmarks.table.official import address_of, local_table
 
 FOLDER = "catalogue"
 SUFFIX = ".toml"
+PER_CENT = 100.0
+CHANCE_NAMES = ("Random",)
+HUMAN_NAMES = ("Human",)
 
 
 class EntryFacts(Struct, frozen=True):
@@ -101,3 +105,36 @@ def headline_unit(declared: Declaration) -> tuple[str, str]:
     report = next(report for report in declared.report if report.headline)
     is_points = report.sum_over or report.add or report.scale != 1.0 or "count" in report.metrics
     return report.names[0], "points" if is_points else "fraction"
+
+
+def published(declared: Declaration) -> tuple[Published, ...]:
+    """Return the published figures of the headline, one table for each harness."""
+    if not declared.figure or not (declared.report or declared.is_set):
+        return ()
+    name, unit = headline_unit(declared) if declared.report else ("overall", "fraction")
+    scale = PER_CENT if unit == "fraction" else 1.0
+    tables = []
+    for by in dict.fromkeys(figure.by for figure in declared.figure):
+        figures = sorted((figure for figure in declared.figure if figure.by == by), key=_kind_order)
+        sources = dict.fromkeys(f"{figure.source}{f', {figure.date}' if figure.date else ''}" for figure in figures)
+        rows = tuple(PublishedRow(figure.model, _kind(figure), (figure.value / scale,)) for figure in figures)
+        tables.append(
+            Published(
+                title=f"{declared.title}, as published by {by}",
+                source="; ".join(sources),
+                columns=(name,),
+                metrics=(name,),
+                profile="vlmevalkit" if "VLMEvalKit" in by else "strict",
+                rows=rows,
+                notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
+            )
+        )
+    return tuple(tables)
+
+
+def _kind(figure: Figure) -> str:
+    return "chance" if figure.model in CHANCE_NAMES else "human" if figure.model in HUMAN_NAMES else "model"
+
+
+def _kind_order(figure: Figure) -> int:
+    return ("chance", "human", "model").index(_kind(figure))

@@ -20,9 +20,10 @@ from snellen.benchmarks.table.operations import CellError
 from snellen.errors import DataError
 from snellen.sources.blobs import FileBlob, Unreadable
 from snellen.sources.locator import ends_of
+from snellen.sources.open_tree import kept_tree
 from snellen.sources.safe_paths import member_name
 from snellen.sources.text_tables import SHORTEST_IMAGE
-from snellen.sources.tree import FolderTree, Tree, kept_tree
+from snellen.sources.tree import FolderTree, Tree
 from snellen.types import Blob
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".heic", ".avif", ".svg")

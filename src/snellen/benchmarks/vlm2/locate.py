@@ -23,9 +23,10 @@ from snellen.sources.digests import blob_digest, content_digest
 from snellen.sources.digests import digest as digest_of
 from snellen.sources.encodings import Row
 from snellen.sources.locator import ARCHIVES, Pictures, ending_in, files_below, on_disk, opened, under
+from snellen.sources.open_tree import kept_tree
 from snellen.sources.rows import encodable, salvaged
 from snellen.sources.safe_paths import regular_file
-from snellen.sources.tree import FolderTree, Tree, kept_tree
+from snellen.sources.tree import FolderTree, Tree
 from snellen.sources.vlmevalkit_tsv import VLMEvalKitImage
 from snellen.types import Blob
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError
 from snellen.sources.locator import NearPlaces, Pictures, archives_below, ending_in, files_below
-from snellen.sources.tree import kept_tree
+from snellen.sources.open_tree import kept_tree
 from snellen.types import Blob
 
 DEPTH = 3  # folders below the root in which archives and tables are looked for
