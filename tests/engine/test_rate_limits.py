@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,11 +75,16 @@ def test_a_server_that_is_down_for_a_while_loses_nothing_with_a_single_attempt(t
 @pytest.mark.parametrize(
     ("headers", "status"), [(retry_after_seconds, 429), (retry_after_date, 503), (openai_reset, 429)]
 )
-def test_a_time_of_refusals_loses_nothing_and_is_waited_for(tmp_path, headers, status):
-    with LimitedServer(refuses_for(2.0, after=40), headers=headers, latency_s=0.01, status=status) as server:
-        run = go(server.url, tmp_path / "a", 120)
+def test_a_time_of_refusals_loses_nothing_and_is_waited_for_and_told_while_it_lasts(tmp_path, headers, status):
+    lines = []
+    screen = SimpleNamespace(update=lambda progress: lines.append(progress.line()))
+    screen.close = screen.update
+    with LimitedServer(refuses_for(2.5, after=40), headers=headers, latency_s=0.01, status=status) as server:
+        run = go(server.url, tmp_path / "a", 120, display=screen)
     assert run.meta.totals.ok == 120
     assert server.refused <= 30, "those that were in flight, and a few probes"
+    assert any("waiting" in line and "for the server's rate limit" in line for line in lines) or status == 503
+    assert "waiting" not in lines[-1]
 
 
 @pytest.mark.parametrize(
@@ -252,22 +258,6 @@ def test_the_progress_line_says_what_is_waited_for():
     progress.waiting_s, progress.paced_per_s = None, 19.84
     assert "paced to 19.8/s by the server's rate limit" in progress.line()
     assert progress.event()["waiting_for"] is None
-
-
-def test_the_screen_is_told_of_a_wait_while_it_lasts(tmp_path):
-    lines: list[str] = []
-
-    class Screen:
-        def update(self, progress):
-            lines.append(progress.line())
-
-        def close(self, progress):
-            lines.append(progress.line())
-
-    with LimitedServer(refuses_for(2.5, after=10), headers=retry_after_seconds, latency_s=0.01) as server:
-        go(server.url, tmp_path / "a", 30, display=Screen())
-    assert any("waiting" in line and "for the server's rate limit" in line for line in lines)
-    assert "waiting" not in lines[-1]
 
 
 def test_rpm_spaces_requests_and_changes_neither_fingerprint_nor_answers(tmp_path):

@@ -1,23 +1,36 @@
-"""A video as its file: untouched, named by its container, whole, and not too large."""
+"""A video as its file: untouched, named by its container, whole and not too large; and settings of media that exclude each other."""
+
+from __future__ import annotations
 
 import asyncio
 import hashlib
 import subprocess
 import sys
 from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from clips import Counted, clip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.errors import DataError, MediaError
-from snellen.media import MediaCache, video_file
+import snellen
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.cli.options import MediaOptions
+from snellen.engine.fingerprint import digest
+from snellen.errors import DataError, MediaError, UsageError
+from snellen.media import MediaCache, check_settings, video_file
 from snellen.media.video_file import container, encode_video
+from snellen.models.api import ApiModel
+from snellen.models.base import ModelOptions
+from snellen.models.embedded import open_model as open_embedded
+from snellen.models.local.model import open_model as open_local
+from snellen.scoring.statistics import mean
 from snellen.sources import BytesBlob, FileBlob
-from snellen.types import Image, MediaSettings, Video
+from snellen.types import Blob, Image, MediaSettings, Prompt, Sample, Score, Text, Video
 
 NATIVE = MediaSettings(video="native")
 KINDS = [
@@ -132,3 +145,169 @@ def test_sending_a_file_needs_no_decoder():
     """
     run = subprocess.run([sys.executable, "-c", script], input=clip(), capture_output=True, timeout=600, check=True)
     assert run.stdout.strip() == b"[]"
+
+
+def asked(frames: int | None = None, fps: float | None = None, video: str = "frames", **others: object):
+    return MediaOptions(frames=frames, fps=fps, video=video, **others).settings()
+
+
+def test_settings_that_nobody_set_leave_no_trace_in_a_fingerprint():
+    assert msgspec.to_builtins(MediaSettings()) == {}
+    assert msgspec.to_builtins(MediaSettings(frames=4, blank=True)) == {"frames": 4, "blank": True}
+    assert digest({"media": MediaSettings(frames=4)}) == digest({"media": {"frames": 4}})
+
+
+def test_a_rate_and_the_file_itself_are_other_experiments():
+    digests = {digest({"media": s}) for s in (MediaSettings(), MediaSettings(fps=1.0), MediaSettings(video="native"))}
+    assert len(digests) == 3
+
+
+def test_settings_of_runs_made_before_are_still_read():
+    old = b'{"max_long_side":100,"frames":4}'
+    assert msgspec.json.decode(old, type=MediaSettings) == MediaSettings(max_long_side=100, frames=4)
+
+
+def test_a_number_of_frames_and_a_rate_exclude_each_other():
+    for frames in (4, 8):
+        with pytest.raises(UsageError, match=f"--frames {frames} and --fps 1 exclude"):
+            asked(frames=frames, fps=1.0)
+    with pytest.raises(UsageError, match="--frames 4 and --fps 2 exclude"):
+        check_settings(MediaSettings(frames=4, fps=2.0))
+
+
+def test_what_is_given_alone_is_kept():
+    assert asked() == MediaSettings()
+    assert asked(frames=3) == MediaSettings(frames=3)
+    assert asked(fps=0.5) == MediaSettings(fps=0.5)
+    assert asked(video="native") == MediaSettings(video="native")
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_refused(rate):
+    with pytest.raises(UsageError, match="above 0"):
+        asked(fps=rate)
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag"),
+    [
+        (MediaSettings(video="native", blank=True), "--blank-images"),
+        (MediaSettings(video="native", max_long_side=100), "--max-long-side"),
+        (MediaSettings(video="native", max_pixels=100), "--max-pixels"),
+        (MediaSettings(video="native", format="png"), "--image-format"),
+        (MediaSettings(video="native", frames=4), "--frames"),
+        (MediaSettings(video="native", fps=1.0), "--fps"),
+    ],
+)
+def test_a_file_that_is_sent_as_it_is_cannot_be_changed_as_well(settings, flag):
+    for refuse in (
+        lambda: check_settings(settings),
+        lambda: MediaCache(settings),
+        lambda: ApiModel("m", ModelOptions(media=settings)),
+    ):
+        with pytest.raises(UsageError, match=flag):
+            refuse()
+
+
+def test_frames_said_aloud_beside_native_are_refused_even_when_they_are_the_default():
+    with pytest.raises(UsageError, match="--frames 8"):
+        asked(frames=8, video="native")
+
+
+def test_models_that_are_handed_pixels_refuse_files_and_say_what_to_do():
+    pytest.importorskip("torch", reason="torch (extra local) is not installed")
+    options = ModelOptions(media=MediaSettings(video="native"))
+    for refuse in (lambda: open_local("somewhere", options), lambda: open_embedded("", options)):
+        with pytest.raises(UsageError, match="--video frames"):
+            refuse()
+
+
+SETTINGS = [MediaSettings(frames=4), MediaSettings(fps=1.0), MediaSettings(video="native")]
+
+
+def about(blobs: dict[str, Blob]) -> Benchmark:
+    """One question a name, on the video that goes by it; A is right."""
+
+    def samples(data: Data) -> Iterator[Sample]:
+        for name, blob in blobs.items():
+            yield Sample(name, Prompt((Video(blob=blob), Text(f"Question {name}: A or B?"))), "A", "choice")
+
+    return Benchmark(
+        name="films",
+        version="1",
+        samples=samples,
+        score={
+            "strict": lambda sample, reply: Score(float("A" in reply), reply, "correct" if "A" in reply else "wrong")
+        },
+        summarize=lambda scores, profile: [mean("accuracy", scores)],
+        profiles={"strict": "the reply has an A"},
+        size=lambda data: len(blobs),
+        digest=lambda data: "",  # what is counted here are the run's own reads
+    )
+
+
+@pytest.mark.parametrize("media", SETTINGS, ids=["frames", "fps", "native"])
+def test_a_broken_video_is_an_error_of_its_own_question_and_the_run_goes_on(stub, tmp_path, media):
+    whole = clip(30, size=(160, 120))
+    files = {"first": whole, "empty": b"", "cut": whole[: len(whole) // 2], "text": b"no video\n" * 100, "last": whole}
+    for name, data in files.items():
+        (tmp_path / f"{name}.mp4").write_bytes(data)
+    films = about({name: FileBlob(tmp_path / f"{name}.mp4") for name in files})
+    run = snellen.evaluate(films, "api:stub-vlm", out=tmp_path / "run", media=media, base_url=stub.url)
+    records = {record.sample_id: record for record in run.folder.records()}
+    assert {name: record.status for name, record in records.items()} == {
+        "first": "ok", "empty": "error", "cut": "error", "text": "error", "last": "ok",
+    }  # fmt: skip
+    for name in ("empty", "cut", "text"):
+        failure = records[name].error
+        assert failure is not None and failure.kind == "input"
+        assert f"{name}.mp4" in failure.message
+        assert records[name].attempts == 1, "reading it again gives the same"
+    assert stub.stats()["served"] == 2
+    metric = run.metric("accuracy")
+    assert (metric.n, metric.value) == (5, pytest.approx(0.4))
+
+
+@pytest.mark.parametrize("media", SETTINGS, ids=["frames", "fps", "native"])
+def test_a_video_that_many_questions_are_about_is_opened_once_in_a_run(stub, tmp_path, media, monkeypatch):
+    import av
+
+    opened, real = [], av.open
+
+    def counting(*given, **options):
+        if options.get("mode") == "r":
+            opened.append(given)
+        return real(*given, **options)
+
+    film = Counted(clip())
+    monkeypatch.setattr(av, "open", counting)
+    films = about({f"q{number}": film for number in range(40)})
+    run = snellen.evaluate(films, "api:stub-vlm", out=tmp_path, media=media, base_url=stub.url, concurrency=20)
+    assert [record.status for record in run.folder.records()] == ["ok"] * 40
+    assert film.reads == 1
+    # Once through the packets, once through the frames; a file that is sent as it is meets no decoder.
+    assert len(opened) == (0 if media.video == "native" else 2)
+
+
+def test_a_local_model_opens_a_video_once_too_and_names_a_broken_one(tmp_path):
+    pytest.importorskip("torch", reason="torch (extra local) is not installed")
+    pytest.importorskip("transformers", reason="transformers (extra local) is not installed")
+    film = Counted(clip())
+    broken = Counted(b"", "clips/empty.mp4")
+    films = about({**{f"q{number}": film for number in range(12)}, "broken": broken})
+    run = snellen.evaluate(films, "embedded", out=tmp_path, media=MediaSettings(fps=1.0), device="cpu")
+    records = {record.sample_id: record for record in run.folder.records()}
+    failure = records.pop("broken").error
+    assert failure is not None and failure.kind == "input" and "clips/empty.mp4" in failure.message
+    assert {record.status for record in records.values()} == {"ok"} and film.reads == 1
+    traces = b"".join(path.read_bytes() for path in (tmp_path / "traces").rglob("*") if path.is_file())
+    assert traces, "the rendered prompts are kept"
+
+
+def test_a_run_that_goes_on_at_another_rate_is_refused(stub, tmp_path):
+    films = about({"q": Counted(clip())})
+    snellen.evaluate(films, "api:stub-vlm", out=tmp_path, media=MediaSettings(fps=1.0), base_url=stub.url)
+    with pytest.raises(snellen.errors.FingerprintError, match=r"media\.fps +1\.0  ->  2\.0"):
+        snellen.evaluate(films, "api:stub-vlm", out=tmp_path, media=MediaSettings(fps=2.0), base_url=stub.url)
+    identity = msgspec.json.decode((tmp_path / "run_meta.json").read_bytes())["identity"]
+    assert identity["media"] == {"fps": 1.0}

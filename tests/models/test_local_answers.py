@@ -1,8 +1,9 @@
-"""The local model: what it answers, in batches of every size, and who fails when something fails."""
+"""The local model: what it answers, in batches of every size, where it stops, and who fails when something fails."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +15,20 @@ import pytest
 import pytest_asyncio
 import tiny_vlm
 import torch
-from tiny_vlm import ask, dictated, picture, question, texts
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_vlm import ask, build, dictated, picture, question, texts
 
+from snellen.benchmarks.base import Data
+from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import BadRequestError, InputError, MissingExtraError, ModelError, OutOfMemoryError, UsageError
 from snellen.media import MediaCache
 from snellen.models.base import ModelOptions
 from snellen.models.local import model as local_model
+from snellen.models.local.stopping import answer_end, first_json_end
 from snellen.models.registry import open_model
+from snellen.runs.perform import perform
+from snellen.runs.score_rows import detail_lines, details
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text, Video
 
@@ -317,3 +325,145 @@ def test_without_torch_the_error_names_the_extra_to_install(monkeypatch):
     monkeypatch.setattr(local_model, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install -e \S+\[local\]"):
         local_model.open_model("anything", ModelOptions())
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), values, max_size=4)
+prose = st.text(st.characters(exclude_characters='{}"<'))
+
+
+@given(prose, objects, st.text(), st.booleans())
+def test_an_object_ends_where_its_json_ends_whatever_stands_around_it(before, value, after, ascii_only):
+    written = json.dumps(value, ensure_ascii=ascii_only)
+    assert first_json_end(before + written + after) == len(before) + len(written)
+
+
+def test_an_object_before_a_thought_ends_the_answer_and_one_within_a_thought_does_not():
+    assert first_json_end("{}<think>") == 2
+    assert first_json_end('{"a": 1} <think>{"b": 2}</think>') == 8
+    assert first_json_end('<think>{"a": 1}') is None
+    text = '<think>{"a": 1}</think> then <think>{}</think> {"b": 2}'
+    assert first_json_end(text + " rest") == len(text)
+
+
+@given(prose, objects, st.data())
+def test_an_object_that_is_not_whole_yet_does_not_end_the_answer(before, value, data):
+    written = json.dumps(value)
+    cut = data.draw(st.integers(0, len(written) - 1))
+    assert first_json_end(before + written[:cut]) is None
+
+
+@given(st.text(st.sampled_from('{}[]"\\:,ab1 \n<>/think')))
+def test_any_text_at_all_is_survived(text):
+    end = first_json_end(text)
+    assert end is None or text[end - 1] == "}"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("so \\boxed{5} and {x}", None),
+        ('\\boxed{5} {"a": 1} more', '\\boxed{5} {"a": 1}'),
+        ('<think>maybe {"a": 1}', None),
+        ('<think>maybe {"a": 1}</think>{"a": 2}!', '<think>maybe {"a": 1}</think>{"a": 2}'),
+        ("{'a': 1}", None),
+        ("{}", "{}"),
+    ],
+)
+def test_only_real_json_outside_of_thoughts_counts(text, answer):
+    end = first_json_end(text)
+    assert (None if end is None else text[:end]) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"a": x, "b": 1} {"c": 2}.', '{"a": x, "b": 1} {"c": 2}'),
+        ('{"a": {"b": 1}, "c": True}', None),
+        ('{"a": ' + "1" * 5_000 + "} more", '{"a": ' + "1" * 5_000 + "}"),
+        ('{"a": ' * 3_000 + "1" + "}" * 3_000 + " more", '{"a": ' * 3_000 + "1" + "}" * 3_000),
+        ('{"a": "an end within {} and \\u00', None),
+    ],
+)
+def test_a_brace_without_json_is_passed_over_up_to_where_it_is_none(text, answer):
+    end = first_json_end(text)
+    assert (None if end is None else text[:end]) == answer
+
+
+@pytest.mark.parametrize(
+    ("piece", "middle", "closing"),
+    [
+        ('{"a":', "x", "}"),
+        ('{"a":', "", ""),
+        ('{"a":[', "1", "x]}"),
+        ('{"a"', ":1", "}"),
+        ("{x ", "", ""),
+        ("{" + " " * 9, "", ""),
+        ('{"', "", ""),
+        ('{"a":x', "", ""),
+        ('{"k":["{",":",",",', "", ""),
+        ('{"a\\', "", ""),
+        ('{"a<think>', "", ""),
+        ("<think>{</think>", "", ""),
+    ],
+)
+def test_braces_are_read_in_proportion_to_the_length_of_the_text(piece, middle, closing):
+    """The quickest of some long readings against the slowest short one; the square would take a hundred times as long."""
+
+    def cpu_s(characters):
+        times = characters // (len(piece) + len(closing))
+        text = piece * times + middle + closing * times
+        began = time.process_time()
+        first_json_end(text)
+        return time.process_time() - began
+
+    short_s = max(0.005, *(cpu_s(16_000) for _ in range(5)))
+    long_s = min(cpu_s(160_000) for _ in range(5))
+    assert long_s <= 12 * short_s and long_s < 1
+
+
+def test_the_earliest_end_counts():
+    text = 'a {"b": 1} c'
+    assert answer_end(text, ["c"], first_json=True) == len('a {"b": 1}')
+    assert answer_end(text, ["a", "c"], first_json=True) == 0
+    assert answer_end(text, [], first_json=False) is None
+
+
+transformers = pytest.importorskip("transformers")
+
+
+def test_a_run_records_what_the_checkpoint_s_processor_makes_of_its_pictures(tmp_path):
+    checkpoint = build(tmp_path / "tiny")
+    spec = RunSpec(
+        benchmark="acuity",
+        model=f"local:{checkpoint}",
+        data=Data(options={"attributes": "gap", "sides": "128", "most": "8"}),
+        options=ModelOptions(device="cpu"),
+    )
+    run = perform(spec, RunFolder(tmp_path / "run"))
+    assert run.meta.environment["executor"]["images"] == [
+        {"sent_width": 128, "sent_height": 128, "width": 16, "height": 16, "patch": 8}
+    ]
+    (picture,) = details(run)["pictures"]
+    assert (picture["side"], picture["after"], picture["patch"], picture["by"]) == (128, 16.0, 8, "processor")
+    assert any("16 px after the processor, patches of 8 px (the model's own processor)" in x for x in detail_lines(run))
+    again = perform(spec, RunFolder(tmp_path / "run"))  # nothing is left to ask, and what was recorded stays
+    assert again.meta.environment["executor"] == run.meta.environment["executor"]
+
+
+def test_patches_in_rows_tiles_and_padding_are_told_apart():
+    from snellen.models.local.chat_template import processed_images
+
+    qwen = transformers.Qwen2VLImageProcessor()
+    (image,) = processed_images(qwen, None, [(512, 300)])
+    assert (image.width, image.height, image.patch, image.tiles) == (504, 308, 28, 1)
+    (cut,) = processed_images(transformers.LlavaNextImageProcessor(), None, [(512, 512)])
+    assert (cut.width, cut.height) == (None, None)
+    assert cut.tiles > 1
+    (padded,) = processed_images(transformers.PixtralImageProcessor(), None, [(200, 1024)])
+    assert (padded.width, padded.height, padded.patch) == (208, 1024, None)
+    assert processed_images(qwen, None, [(9000, 9000)]) == []

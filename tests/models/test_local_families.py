@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 import tiny_families
 import torch
 import transformers
-from tiny_families import FAMILIES, Family
+from tiny_families import FAMILIES
 from tiny_vlm import ask, picture
 
 from snellen.errors import BadRequestError
@@ -31,7 +31,8 @@ PROMPTS: tuple[tuple[Part, ...], ...] = (
 )
 CLIP = (Video(frames=tuple(picture(10 + number, 48) for number in range(9))), Text("What moves?"))
 FRAMES = 4
-Build = Callable[[Family], Path]
+PLAIN = (picture(1), Text("is it ?"))
+ODD = [(picture(number, 61), Text("What is this?")) for number in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -47,43 +48,46 @@ def built(tmp_path_factory):
     return build
 
 
-every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+class Own:
+    """A checkpoint as transformers itself opens it, once for all tests of a family."""
+
+    def __init__(self, folder: Path) -> None:
+        self.processor: Any = transformers.AutoProcessor.from_pretrained(folder)
+        self.model: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+
+    def replies(self, prompts: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:
+        """Return texts and numbers of tokens that are generated greedily, each prompt by itself."""
+        replies = []
+        for parts in prompts:
+            content = [
+                {"type": "image", "image": open_image(part, MediaSettings())}
+                if isinstance(part, Image)
+                else {"type": "text", "text": part.text}
+                for part in parts
+                if isinstance(part, Image | Text)
+            ]
+            inputs = self.processor.apply_chat_template(
+                [{"role": "user", "content": content}],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+            )
+            output = self.model.generate(**inputs, do_sample=False, max_new_tokens=NEW_TOKENS)
+            tokens = output[0, inputs["input_ids"].shape[1] :]
+            replies.append((self.processor.tokenizer.decode(tokens, skip_special_tokens=True), len(tokens)))
+        return replies
 
 
-def own_reply(folder: Path, prompts: Sequence[Sequence[Part]]) -> list[tuple[str, int]]:
-    """Return texts and numbers of tokens that transformers generates greedily, each prompt by itself."""
-    processor: Any = transformers.AutoProcessor.from_pretrained(folder)
-    model: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
-    replies = []
-    for parts in prompts:
-        content = [
-            {"type": "image", "image": open_image(part, MediaSettings())}
-            if isinstance(part, Image)
-            else {"type": "text", "text": part.text}
-            for part in parts
-            if isinstance(part, Image | Text)
-        ]
-        inputs = processor.apply_chat_template(
-            [{"role": "user", "content": content}],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-        )
-        output = model.generate(**inputs, do_sample=False, max_new_tokens=NEW_TOKENS)
-        tokens = output[0, inputs["input_ids"].shape[1] :]
-        replies.append((processor.tokenizer.decode(tokens, skip_special_tokens=True), len(tokens)))
-    return replies
+def ask_groups(folder: Path, groups: Sequence[Sequence[Sequence[Part]]], batch_size: int = 4) -> list[list[Any]]:
+    """Return the replies of the local model, which is opened once; the prompts of a group are asked all at once."""
 
-
-def reply(folder: Path, prompts: Sequence[Sequence[Part]], **options: Any) -> list[Response | BaseException]:
-    """Return the replies of the local model, asked all at once."""
-
-    async def asked() -> list[Response | BaseException]:
-        model = open_model(f"local:{folder}", ModelOptions(**options))
+    async def asked() -> list[list[Any]]:
+        options = ModelOptions(batch_size=batch_size, media=MediaSettings(frames=FRAMES))
+        model = open_model(f"local:{folder}", options)
         await model.preflight()
         try:
-            return await ask(model, [Prompt(tuple(parts)) for parts in prompts])
+            return [await ask(model, [Prompt(tuple(parts)) for parts in prompts]) for prompts in groups]
         finally:
             await model.close()
 
@@ -97,35 +101,37 @@ def tokens_of(replies: Sequence[Response | BaseException]) -> list[tuple[str, in
     return [(one.text, one.usage.output_tokens) for one in replies if isinstance(one, Response)]
 
 
-@every_family
+@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+def opened(request, built):
+    """The family's folder, transformers' own model of it, and the local model's replies to all groups of prompts."""
+    folder = built(request.param)
+    own = Own(folder)
+    hostile = (picture(1), Text(f"is it {own.processor.image_token}?"))
+    return folder, own, ask_groups(folder, [PROMPTS, [CLIP], ODD, [PLAIN, hostile]])
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_replies_about_images_are_the_tokens_of_transformers_own_generate(family, batch_size, built):
-    folder = built(family)
-    assert tokens_of(reply(folder, PROMPTS, batch_size=batch_size)) == own_reply(folder, PROMPTS)
+def test_replies_about_images_are_the_tokens_of_transformers_own_generate(opened, batch_size):
+    folder, own, (replies, *_) = opened
+    if batch_size == 1:
+        (replies,) = ask_groups(folder, [PROMPTS], batch_size)
+    assert tokens_of(replies) == own.replies(PROMPTS)
 
 
-@every_family
-def test_replies_about_a_clip_are_the_tokens_of_its_frames(family, built):
-    folder = built(family)
+def test_replies_about_a_clip_are_the_tokens_of_its_frames(opened):
+    _, own, (_, replies, *_) = opened
     shown = [CLIP[0].frames[number] for number in (0, 2, 5, 8)]
-    (own,) = own_reply(folder, [(*shown, CLIP[1])])
-    assert tokens_of(reply(folder, [CLIP], media=MediaSettings(frames=FRAMES))) == [own]
+    assert tokens_of(replies) == own.replies([(*shown, CLIP[1])])
 
 
-@every_family
-def test_a_reply_depends_on_the_image(family, built):
-    asked = [(picture(number, 61), Text("What is this?")) for number in range(4)]
-    assert len(set(tokens_of(reply(built(family), asked)))) > 1
+def test_a_reply_depends_on_the_image(opened):
+    assert len(set(tokens_of(opened[2][2]))) > 1
 
 
-@every_family
-def test_a_control_token_in_a_question_is_text_or_refused_and_the_other_prompts_are_answered(family, built):
-    folder = built(family)
-    processor: Any = transformers.AutoProcessor.from_pretrained(folder)
-    token = processor.image_token
-    plain, hostile = (picture(1), Text("is it ?")), (picture(1), Text(f"is it {token}?"))
-    first, second = reply(folder, [plain, hostile])
-    assert tokens_of([first]) == own_reply(folder, [plain])
+def test_a_control_token_in_a_question_is_text_or_refused_and_the_other_prompts_are_answered(opened):
+    _, own, (*_, (first, second)) = opened
+    assert tokens_of([first]) == own.replies([PLAIN])
+    token = own.processor.image_token
     if isinstance(second, Response):
         assert second.usage.input_tokens == first.usage.input_tokens + len(token)
     else:
@@ -136,8 +142,8 @@ def test_a_question_without_an_image_has_no_part_in_the_batch_of_others(built):
     """PaliGemma takes no question without an image, alone or beside others."""
     (paligemma,) = (family for family in FAMILIES if family.name == "PaliGemma")
     folder = built(paligemma)
-    pictured, blind = reply(folder, [PROMPTS[0], (Text("What is this?"),)])
-    assert tokens_of([pictured]) == own_reply(folder, PROMPTS[:1])
+    ((pictured, blind),) = ask_groups(folder, [[PROMPTS[0], (Text("What is this?"),)]])
+    assert tokens_of([pictured]) == Own(folder).replies(PROMPTS[:1])
     assert isinstance(blind, BadRequestError)
 
 
@@ -150,7 +156,7 @@ sys.path[:0] = sys.argv[1:3]
 from pathlib import Path
 import test_local_families as families
 for folder in sys.argv[3:]:
-    (text, tokens), = families.tokens_of(families.reply(Path(folder), families.PROMPTS[:1]))
+    (text, tokens), = families.tokens_of(*families.ask_groups(Path(folder), [families.PROMPTS[:1]]))
     print(tokens)
 """
 

@@ -1,17 +1,26 @@
-"""Prices of tokens: the dated table of the package, and price files that come before it."""
+"""Prices of tokens and of images: the dated table of the package, price files that come before it, and what a run costs."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import json
+import subprocess
+import sys
+import time
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from servers import fast
 from snellen.errors import UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.prices import PROVIDERS, Price, _table, find_price, known_models, load_price, provider_of
 from snellen.models.base import ModelOptions
-from snellen.types import Usage
+from snellen.models.image_tokens import rough_tokens
+from snellen.types import Prompt, Text, Usage
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -156,3 +165,132 @@ def test_a_price_file_without_an_end_is_not_read_to_it(tmp_path):
         file.truncate(1 << 30)
     with pytest.raises(UsageError, match="larger than 8,388,608 bytes"):
         load_price(path, "m")
+
+
+def test_the_api_path_imports_nothing_heavy():
+    code = (
+        "import sys, time; began = time.process_time()\n"
+        "import snellen.models.api, snellen.models.api.transport\n"
+        "heavy = {'torch', 'transformers', 'pyarrow', 'pandas', 'matplotlib', 'PIL', 'numpy', 'dotenv', 'openai'}\n"
+        "print(sorted(heavy & set(sys.modules)), time.process_time() - began)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy, _, seconds = done.stdout.rpartition(" ")
+    assert heavy == "[]"
+    assert float(seconds) < 0.5, "0.15 s were measured on a 2.5 GHz Xeon"
+
+
+def test_settings_are_read_and_bodies_are_made_without_importing_aiohttp():
+    code = "import sys, snellen.models.api; print('aiohttp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+async def test_many_questions_share_their_connections_and_cost_little_cpu(stub):
+    model = ApiModel(fast.MODEL, ModelOptions(base_url=stub.url))
+    prompt = Prompt((Text("A or B?"),))
+    await asyncio.gather(*(model.answer(prompt) for _ in range(64)))
+    began = time.process_time()
+    for _ in range(10):
+        await asyncio.gather(*(model.answer(prompt) for _ in range(64)))
+    cost = (time.process_time() - began) / 640
+    await model.close()
+    assert stub.stats()["served"] == 11 * 64
+    assert cost < 0.0012, "0.15 ms a question were measured with the default event loop"
+
+
+async def test_questions_in_flight_are_not_held_back_by_the_client():
+    with fast.running(latency_s=4.0) as server:  # long enough for a loaded machine to send them all meanwhile
+        model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url, concurrency=1))
+        await asyncio.gather(*(model.answer(Prompt((Text("?"),))) for _ in range(200)))
+        await model.close()
+        assert server.stats()["most_in_flight"] == 200
+
+
+@pytest.mark.parametrize("name", ["prices.toml", "prices.json"])
+def test_prices_are_read_from_toml_and_json(tmp_path, name):
+    table = {"small-model": {"input": 0.5, "output": 2}, "large": {"input": 5.0, "output": 20.0, "cached_input": 1.0}}
+    lines = [f'["{model}"]\n' + "".join(f"{k} = {v}\n" for k, v in row.items()) for model, row in table.items()]
+    (tmp_path / name).write_text(json.dumps(table) if name.endswith("json") else "\n".join(lines))
+    assert load_price(tmp_path / name, "small-model") == Price(0.5, 2.0)
+    assert load_price(tmp_path / name, "large").cost(1_000_000, 100_000, 250_000) == 0.75 * 5 + 0.25 * 1 + 2.0
+    with pytest.raises(UsageError, match=r"no price for 'smal-model'[\s\S]*small-model"):
+        load_price(tmp_path / name, "smal-model")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[[",
+        '["m"]\ninput = "cheap"\noutput = 1',
+        '["m"]\ninput = 1',
+        '["m"]\ninput = 1\noutput = 2\nper = "token"',
+        '["m"]\ninput = -1\noutput = 2',
+    ],
+)
+def test_a_price_file_that_is_not_one_is_refused(tmp_path, text):
+    path = tmp_path / "prices.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"prices\.toml"):
+        load_price(path, "m")
+    with pytest.raises(UsageError, match="cannot read"):
+        load_price(tmp_path / "none.toml", "m")
+
+
+RULES = _table().images
+MEASURED = {
+    # Published measurements of one image at ten sizes (huggingface.co/datasets/JOHNISKING/image-token-cost), for Claude less
+    # the 65 and 77 tokens of text; and worked examples of the providers' guides.
+    "openai-original": [
+        (256, 256, 77),
+        (512, 512, 308),
+        (1024, 1024, 1229),
+        (1280, 720, 1104),
+        (1920, 1080, 2448),
+        (2560, 1440, 4320),
+        (3840, 2160, 9792),
+        (4032, 3024, 14364),
+        (4096, 512, 2458),
+    ],
+    "openai-high": [(1920, 1080, 2448), (2560, 1440, 2931), (3840, 2160, 2931), (4032, 3024, 2942)],
+    "openai-10k": [(3840, 2160, 9792), (4032, 3024, 11868), (8000, 8000, 12000)],
+    "openai-tiles": [(33, 65, 255), (1024, 1024, 765), (2048, 4096, 1105)],
+    "openai-tiles-5": [(1024, 1024, 630)],
+    "anthropic-standard": [
+        (256, 256, 100),
+        (512, 512, 361),
+        (768, 768, 784),
+        (1024, 1024, 1369),
+        (1280, 720, 1196),
+        (1920, 1080, 1560),
+        (1080, 1920, 1560),
+        (200, 200, 64),
+        (1000, 1000, 1296),
+        (1092, 1092, 1521),
+    ],
+    "anthropic-high": [(1920, 1080, 2691), (3840, 2160, 4784)],
+    "gemini-3": [(1, 1, 1120), (4032, 3024, 1120)],
+    "gemini-2": [(384, 384, 258), (385, 10, 258), (600, 400, 258), (1000, 700, 516), (1600, 1600, 2322)],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "width", "height", "tokens"), [(r, *row) for r, rows in MEASURED.items() for row in rows]
+)
+def test_a_rule_counts_as_its_service_does(rule, width, height, tokens):
+    assert RULES[rule].count(width, height) == tokens
+
+
+@given(st.sampled_from(sorted(RULES)), st.integers(1, 20_000), st.integers(1, 20_000))
+def test_no_size_breaks_a_rule_or_its_limit(name, width, height):
+    rule = RULES[name]
+    tokens = rule.count(width, height)
+    assert tokens >= 1
+    assert rule.count(height, width) == tokens, "a turned image costs the same"
+    if rule.most_patches is not None:
+        assert tokens <= rule.most_patches * rule.factor + 1
+
+
+def test_without_a_rule_pixels_are_a_rough_measure():
+    assert rough_tokens(750, 100) == 100 and rough_tokens(1, 1) == 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_report_browser import opened
+from opened_page import opened
 
 from snellen.reports import AnswerView, RunView, collect, render, write_report
 from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, RunTally

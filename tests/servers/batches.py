@@ -22,6 +22,7 @@ import msgspec
 from servers.file_store import FileStore
 from servers.loopback import JsonHandler, LoopbackServer
 from servers.provider_schemas import BODIES
+from servers.provider_server import answer
 
 KEY = "sk-batch-test-0123456789abcdef"
 ROW_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -167,6 +168,25 @@ def question_of(body: dict[str, Any]) -> str:
             if isinstance(part.get("text"), str):
                 texts.append(part["text"])
     return "\n".join(texts)
+
+
+COUNTS: dict[str, dict[str, int]] = {
+    "chat": {"completion_tokens": 4, "total_tokens": 104},
+    "responses": {"output_tokens": 4, "total_tokens": 104},
+    "messages": {
+        "input_tokens": 60,
+        "cache_creation_input_tokens": 10,
+        "cache_read_input_tokens": 30,
+        "output_tokens": 4,
+    },
+    "gemini": {"candidatesTokenCount": 4, "totalTokenCount": 104},
+}
+
+
+def reply_to(server: BatchServer, protocol: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply to a row, of 100 input and 4 output tokens."""
+    reply = answer(protocol, server.plan.answer(row["question"]), **COUNTS[protocol])
+    return {**reply, "modelVersion" if protocol == "gemini" else "model": MODEL}
 
 
 def iso(moment: float) -> str:

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from servers.batches import KEY, MODEL, Batch, BatchServer, iso, question_of
+from servers.batches import KEY, MODEL, Batch, BatchServer, iso, question_of, reply_to
 
 _REQUIRED = {"model", "max_tokens", "messages"}
 _KNOWN = _REQUIRED | {"system", "temperature", "top_p", "stop_sequences", "thinking", "output_config"}
@@ -128,7 +128,7 @@ def _results(server: BatchServer, http: Any, batch: Batch) -> None:
     for row, outcome in server.shuffled(batch):
         if outcome == "lost":
             continue
-        result: dict[str, Any] = {"type": "succeeded", "message": message(server, row)}
+        result: dict[str, Any] = {"type": "succeeded", "message": reply_to(server, "messages", row)}
         if outcome in ("error500", "error400"):
             kind = "api_error" if outcome == "error500" else "invalid_request_error"
             words = "Internal server error" if outcome == "error500" else "Invalid image."
@@ -140,22 +140,3 @@ def _results(server: BatchServer, http: Any, batch: Batch) -> None:
             result = {"type": "expired" if outcome == "expired" else "canceled"}
         lines.append(json.dumps({"custom_id": row["id"], "result": result}).encode())
     http.reply(200, b"\n".join(lines) + b"\n")
-
-
-def message(server: BatchServer, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a message for a row."""
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": MODEL,
-        "content": [{"type": "text", "text": server.plan.answer(row["question"])}],
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": 60,
-            "cache_creation_input_tokens": 10,
-            "cache_read_input_tokens": 30,
-            "output_tokens": 4,
-        },
-    }

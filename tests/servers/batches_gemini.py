@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from servers.batches import KEY, MODEL, Batch, BatchServer, iso, question_of
+from servers.batches import KEY, MODEL, Batch, BatchServer, iso, question_of, reply_to
 
 _REQUEST = {"contents", "systemInstruction", "generationConfig", "safetySettings"}
 
@@ -169,7 +169,7 @@ def _rows(server: BatchServer, batch: Batch, *, inline: bool = False) -> list[di
     for row, outcome in pairs:
         if outcome == "lost" and not bare:
             continue
-        line: dict[str, Any] = {"response": generated(server, row)}
+        line: dict[str, Any] = {"response": reply_to(server, "gemini", row)}
         if outcome == "error500":
             line = {"error": {"code": 13, "message": "Internal error"}}
         elif outcome == "error400":
@@ -185,14 +185,3 @@ def _rows(server: BatchServer, batch: Batch, *, inline: bool = False) -> list[di
         else:
             rows.append({"key": row["id"], **line})
     return rows
-
-
-def generated(server: BatchServer, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a reply of generateContent for a row."""
-    content = {"role": "model", "parts": [{"text": server.plan.answer(row["question"])}]}
-    return {
-        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
-        "usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 4, "totalTokenCount": 104},
-        "modelVersion": MODEL,
-        "responseId": "r1",
-    }

@@ -7,8 +7,14 @@ import re
 import time
 from typing import Any
 
-from servers.batches import KEY, MODEL, Batch, BatchServer, question_of
+from servers.batches import KEY, MODEL, Batch, BatchServer, question_of, reply_to
 
+ERRORS = {
+    "error500": "The server had an error",
+    "error400": "Invalid image.",
+    "cancelled": "This request was cancelled.",
+    "expired": "This request could not be executed before the completion window expired.",
+}
 _NAME = re.compile(rb'name="([^"]*)"')
 
 
@@ -186,69 +192,19 @@ def _content(server: BatchServer, http: Any, identity: str) -> None:
     for row, outcome in server.shuffled(batch):
         if outcome == "lost" or (outcome == "ok") != (kind == "out"):
             continue
-        line: dict[str, Any] = {
-            "id": f"batch_req_{row['id'][-8:]}",
-            "custom_id": row["id"],
-            "response": None,
-            "error": None,
-        }
-        if outcome == "ok":
-            line["response"] = {"status_code": 200, "request_id": "req_1", "body": reply_to(server, row)}
-        elif outcome == "error500":
-            line["response"] = {
-                "status_code": 500,
-                "request_id": "req_1",
-                "body": {"error": {"message": "The server had an error"}},
-            }
-        elif outcome == "nofile" and server.uploads is not None:
+        line: dict[str, Any] = {"id": "batch_req_1", "custom_id": row["id"], "response": None, "error": None}
+        error: dict[str, Any] = {}
+        status = {"ok": 200, "error500": 500, "error400": 400}.get(outcome, 0)
+        if outcome == "nofile" and server.uploads is not None:
             status, words = server.uploads.lost_reply(row["missing"])
-            error = {"error": {"message": words, "type": "invalid_request_error", "code": None}}
-            line["response"] = {"status_code": status, "request_id": "req_1", "body": error}
-        elif outcome == "error400":
-            line["response"] = {
-                "status_code": 400,
-                "request_id": "req_1",
-                "body": {"error": {"message": "Invalid image."}},
-            }
-        elif outcome == "cancelled":
-            line["error"] = {"code": "batch_cancelled", "message": "This request was cancelled."}
+            error = {"message": words, "type": "invalid_request_error", "code": None}
+        elif outcome in ERRORS:
+            error = {"message": ERRORS[outcome]}
+        if status:
+            protocol = "responses" if "input" in row["body"] else "chat"
+            body = {"error": error} if error else reply_to(server, protocol, row)
+            line["response"] = {"status_code": status, "request_id": "req_1", "body": body}
         else:
-            line["error"] = {
-                "code": "batch_expired",
-                "message": "This request could not be executed before the completion window expired.",
-            }
+            line["error"] = {"code": f"batch_{outcome}", **error}
         lines.append(json.dumps(line).encode())
     http.reply(200, b"\n".join(lines) + b"\n")
-
-
-def reply_to(server: BatchServer, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply to a row, in the form of its endpoint."""
-    return response(server, row) if "input" in row["body"] else completion(server, row)
-
-
-def response(server: BatchServer, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a response of the Responses API for a row."""
-    text = {"type": "output_text", "text": server.plan.answer(row["question"]), "annotations": []}
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "status": "completed",
-        "error": None,
-        "incomplete_details": None,
-        "model": MODEL,
-        "output": [{"type": "message", "role": "assistant", "content": [text]}],
-        "usage": {"input_tokens": 100, "output_tokens": 4, "total_tokens": 104},
-    }
-
-
-def completion(server: BatchServer, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a chat completion for a row."""
-    message = {"role": "assistant", "content": server.plan.answer(row["question"]), "refusal": None}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": MODEL,
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 4, "total_tokens": 104},
-    }

@@ -189,21 +189,16 @@ def _handler(server: ProviderServer) -> type[BaseHTTPRequestHandler]:
             self._send(server.listing)
 
         def do_POST(self) -> None:
-            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            data = self.read()
             if self._of_files("POST", data):
                 return
             self._send(server.take(self.path, dict(self.headers.items()), data))
 
         def _send(self, reply: Reply) -> None:
-            data = reply.data
-            self.send_response(reply.status)
             stream = reply.raw is not None and reply.status == 200
-            self.send_header("Content-Type", "text/event-stream" if stream else "application/json")
-            self.send_header("Content-Length", str(len(data) + (1000 if reply.cut else 0)))
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data)
+            kind = "text/event-stream" if stream else "application/json"
+            length = str(len(reply.data) + (1000 if reply.cut else 0))
+            self.send(reply.status, reply.data, **{"Content_Type": kind, "Content_Length": length, **reply.headers})
             if reply.cut:
                 self.close_connection = True
 
