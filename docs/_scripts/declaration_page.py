@@ -12,8 +12,16 @@ from pathlib import Path
 
 from msgspec import structs
 
-from snellen.benchmarks.table.cell_form import Cell
-from snellen.benchmarks.table.declaration import Declaration, Figure, Group, PromptStyle, Report, ScoreRule, Source
+from snellen.benchmarks.table.declaration import (
+    Cell,
+    Declaration,
+    Figure,
+    Group,
+    PromptStyle,
+    Report,
+    ScoreRule,
+    Source,
+)
 from snellen.benchmarks.table.entries import entry, names
 from snellen.benchmarks.table.set_sections import (
     Form,

@@ -98,9 +98,13 @@ def _vlm2(name: str) -> list[Sample]:
 def _spatial(name: str) -> list[Sample]:
     lettered = _sample("choice", "Where is the lamp?", "B", SIDES, gold="B", n=6)
     if name.startswith("vsi"):
-        by_type = {"choice": base.VSI_CHOICE[0], "number": base.VSI_NUMBER[0]}
+        by_type = {"choice": base.types_of("vsi-bench", "choice")[0], "number": base.VSI_NUMBER[0]}
     elif name.startswith("spar"):
-        by_type = {"choice": base.SPAR_CHOICE[0], "number": base.SPAR_NUMBER[0], "view": base.SPAR_VIEW_CHANGE[0]}
+        by_type = {
+            "choice": base.types_of("spar-bench", "choice")[0],
+            "number": base.SPAR_NUMBER[0],
+            "view": base.SPAR_VIEW_CHANGE[0],
+        }
     else:
         return [lettered]
     samples = [_sample("choice", "Where?", "B", SIDES, gold="B", question_type=by_type["choice"])]

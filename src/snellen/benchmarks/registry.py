@@ -28,8 +28,6 @@ def constant_of(name: str) -> str:
     return "THREE_DSR" if name == "3dsrbench" else re.sub(r"[-/]", "_", name).upper()
 
 
-_SITE = ("site/image", "site/video")
-"""The halves of SITE, which are benchmarks of their own."""
 _VLM2 = ("gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid")
 
 
@@ -49,7 +47,10 @@ BUILT_IN = {
     "fika": "snellen.benchmarks.fika:FIKA",
     "vlm2": "snellen.benchmarks.vlm2:VLM2",
     **{f"vlm2/{name}": f"snellen.benchmarks.vlm2:{constant_of(name)}" for name in _VLM2},
-    **{name: f"snellen.benchmarks.spatial:{constant_of(name)}" for name in sorted((*set_names(), *_SITE))},
+    **{
+        name: f"snellen.benchmarks.spatial:{constant_of(name)}"
+        for name in sorted((*set_names(), "site/image", "site/video"))
+    },
 }
 
 

@@ -18,7 +18,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.prompts.words import FORMS, whose_words
-from snellen.benchmarks.spatial.tasks import CONSTANTS, Task
+from snellen.benchmarks.spatial.tasks import Task
 from snellen.easi import judged_scores
 from snellen.easi.result import AnswerSource, BenchmarkResult
 from snellen.engine.run_folder import RunFolder, RunMeta
@@ -202,11 +202,10 @@ def _judge(meta: RunMeta) -> dict[str, str]:
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:
     """Return the maximum number of video frames, or the sampling rate (`2fps`); None without video."""
-    own = CONSTANTS["frames"]
-    frame_settings = {"vsi-bench": "video", "vsi-debiased": "video", "site": "video", "mmsi-video-bench": "mmsi_video"}
-    if task.name not in frame_settings or half == "image":
+    own = task.declared.frames.count
+    if not own or half == "image":
         return None
-    frames = options.get("sample-frames") or str(own[frame_settings[task.name]])
+    frames = options.get("sample-frames") or str(own)
     return int(frames) if frames.isdecimal() else frames
 
 

@@ -8,7 +8,7 @@ from snellen.benchmarks.spatial.interop.export import kit_table
 from snellen.benchmarks.spatial.prompts import frames
 from snellen.benchmarks.spatial.scorers import base, figures
 from snellen.benchmarks.spatial.scorers.figures import ScoredRow, macro, micro
-from snellen.benchmarks.spatial.tasks import task
+from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import DataError
 
 
@@ -81,7 +81,7 @@ def test_3dsrbench_asks_for_all_forms_of_a_unit() -> None:
 
 
 def test_vlmevalkits_table_is_over_rows_that_bear_the_name_of_their_unit() -> None:
-    table = {row["setting"]: row for row in kit_table(task("3dsrbench"), forms(1, 1, 1, 0, 1, 0))}
+    table = {row["setting"]: row for row in kit_table(TASKS["3dsrbench"], forms(1, 1, 1, 0, 1, 0))}
     assert table["circ_eval"] == {"setting": "circ_eval", "Overall": 0.5, "height_higher": 0.5}
     assert list(table) == ["vanilla", "flip_eval", "circ_eval", "flip_circ_eval"]
 

@@ -16,12 +16,13 @@ import pytest
 from snellen.benchmarks.base import Benchmark
 from snellen.benchmarks.spatial import SPATIAL
 from snellen.benchmarks.spatial.question import SpatialQuestion, sample
-from snellen.benchmarks.spatial.scorers.base import SPAR_CHOICE, SPAR_NUMBER, SPAR_VIEW_CHANGE, VSI_CHOICE, VSI_NUMBER
+from snellen.benchmarks.spatial.scorers.base import SPAR_NUMBER, SPAR_VIEW_CHANGE, VSI_NUMBER, types_of
 from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.runs.score import score
 from snellen.types import Failure, Prompt, Record, Response, Sample, Text
 
+VSI_CHOICE, SPAR_CHOICE = types_of("vsi-bench", "choice"), types_of("spar-bench", "choice")
 STAMP = "20260102_030405"
 REPLIES = [
     "A",

@@ -15,7 +15,8 @@ from snellen import evaluate
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import BLINK
 from snellen.benchmarks.spatial.reference import published, verification
-from snellen.benchmarks.spatial.reference.gold_revisions import Correction, corrections
+from snellen.benchmarks.spatial.tasks import EVERY
+from snellen.benchmarks.table.set_sections import Correction
 from snellen.cli import main
 from snellen.easi.result import locate_results
 from snellen.easi.score import score_result
@@ -24,7 +25,7 @@ from snellen.runs.caveats import conditions
 from snellen.runs.run import load_run
 from snellen.types import Prompt, Response
 
-OLD = corrections()["blink"]
+OLD = EVERY["blink"].declared.correction
 BEFORE, AFTER = OLD.name("before"), OLD.name("after")
 CORRECTED = "".join({"A": "B", "B": "C", "C": "A"}[letter] for letter in OLD.first)
 

@@ -17,6 +17,7 @@ from msgspec import structs
 from benchmarks.spatial.more_samples import mask, sample
 from snellen.benchmarks.spatial import metrics as spatial_metrics
 from snellen.benchmarks.spatial.scorers import SCORERS, base, vlmevalkit
+from snellen.benchmarks.spatial.scorers.figures import ScoredRow, circular_rows
 from snellen.benchmarks.spatial.tasks import MORE
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample, Score
@@ -305,9 +306,13 @@ def _typed(stem: str) -> str:
 @pytest.mark.parametrize(("stem", "content"), GROUPS)
 def test_groups_of_rotated_forms_are_right_together(stem: str, content: Vectors) -> None:
     assert stem == CIRCULAR
+    rule = SCORERS["lego-puzzles"]["vlmevalkit"]
     for case in content["cases"]:
-        rows = [
-            (row["prediction"], {name: row[name] for name in "ABCD" if row.get(name)}, row["answer"])
-            for row in case["rows"]
-        ]
-        assert vlmevalkit.circular_group(rows) == (bool(case["hit_without_judge"]), case["resolved_in_prefetch"]), case
+        rows = []
+        for row in case["rows"]:
+            options = {name: row[name] for name in "ABCD" if row.get(name)}
+            meta = {"question_type": row["question_type"], "circle": "1"}
+            score = rule(sample(row["answer"], "choice", options, **meta), row["prediction"])
+            rows.append(ScoredRow(score.value, meta))
+        (group,) = circular_rows(rows)
+        assert group.value == case["hit_without_judge"], case

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import snellen.benchmarks.table
-from snellen.benchmarks.table.cell_form import Cell
-from snellen.benchmarks.table.declaration import Declaration, PromptStyle, Report, Source, read_declaration
+from snellen.benchmarks.table.declaration import Cell, Declaration, PromptStyle, Report, Source, read_declaration
 from snellen.benchmarks.table.declaration_text import declaration_text
 from snellen.errors import DataError
 

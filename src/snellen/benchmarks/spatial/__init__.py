@@ -83,7 +83,7 @@ def _published(task: Task) -> tuple[Published, ...]:
 
 def _about(task: Task) -> dict[str, str]:
     of_easi = "; one of the benchmarks of EASI" if task.in_payload else ""
-    return {"description": f"{task.title}.", "source": f"{task.hub} on the hub{of_easi}"}
+    return {"description": f"{task.declared.title}.", "source": f"{task.hub} on the hub{of_easi}"}
 
 
 def _site(task: Task) -> Benchmark:

@@ -40,8 +40,8 @@ def summarize(task: Task, scores: Scores, profile: str) -> list[Metric]:
         for name in [figure if further else name_of(task, task.by, figure)]
     }
     # A category of SITE is adjusted for chance too, and no mean over its rows.
-    extra = task.declared.summary.extra
-    group_means = {} if extra == "accuracy" else {metric.name: metric for metric in _parts(task, scores)}
+    declared = task.declared.summary
+    group_means = {} if declared.adjusted else {metric.name: metric for metric in _parts(task, scores)}
     overall = made.pop("overall", None)
     if further:
         parts = {name: metric for name, metric in group_means.items() if name not in made} | made
@@ -50,8 +50,10 @@ def summarize(task: Task, scores: Scores, profile: str) -> list[Metric]:
         parts = {name: parts[name] for name in (*task.keys, *parts) if name in parts}
         overall = overall or (Metric("overall", None, 0, coverage=0.0) if rule else None)
     metrics = [overall or mean_metric("overall", scores), *parts.values()]
-    if extra:
-        metrics = EXTRA[extra](task, scores, rows, profile, metrics)
+    if declared.adjusted:
+        metrics = [structs.replace(metric, chance=0.0) for metric in metrics] + [mean_metric("accuracy", scores)]
+    if extra := declared.extra:
+        metrics += EXTRA[extra](task, scores, rows, profile)
     return [*metrics, share(scores, "invalid", "invalid"), share(scores, "error", "error")]
 
 
@@ -72,7 +74,7 @@ def rows_of(scores: Scores, task: Task) -> list[ScoredRow]:
         column = scores.meta[name]
         return [column.names[code] if code >= 0 else None for code in column.codes]
 
-    wanted = (task.by,) if task.in_payload else dict.fromkeys((*_ROW_GROUPS, task.by))
+    wanted = (task.by, "repeat") if task.in_payload else dict.fromkeys((*_ROW_GROUPS, task.by))
     columns = {name: texts(name) for name in (*wanted, "n", "qid") if name in scores.meta}
     options, qids = columns.pop("n", None), columns.pop("qid", None)
     rows: list[ScoredRow] = []
@@ -153,18 +155,17 @@ def bootstrap_intervals(
     return {name: percentile_interval(np.array(values), len(every), len(rows)) for name, values in drawn.items()}
 
 
-Extra: TypeAlias = Callable[[Task, Scores, Sequence[ScoredRow], str, list[Metric]], list[Metric]]
+Extra: TypeAlias = Callable[[Task, Scores, Sequence[ScoredRow], str], list[Metric]]
 
 
-def _settings(
-    task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: str, metrics: list[Metric]
-) -> list[Metric]:
-    """Add 3DSRBench's figures where several forms of one question must be right together: rotated, flipped, both.
+def _settings(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: str) -> list[Metric]:
+    """Return 3DSRBench's figures where several forms of one question must be right together: rotated, flipped, both.
 
     Under lmms-eval's rule each key counts; VLMEvalKit looks at the rows that bear their key as a name, and has figures of
     each category; where a run was cut short it would stop, here keys without that row are left out. Repeats are apart.
     """
-    by_repeat = _repeats(scores, rows)
+    by_repeat = figures.by_repeat(rows)
+    metrics: list[Metric] = []
     for setting, prefix in list(figures.SETTINGS.items())[1:]:
         if profile in ("vlmevalkit", "easi"):
             flat = [
@@ -178,17 +179,8 @@ def _settings(
         else:
             units = [figures.units(part, setting) for part in by_repeat]
             named = {"overall": [ScoredRow(value, qid=key) for part in units for key, value in part.items()]}
-        metrics = metrics + [_unit_mean(f"{prefix}_{name}", unit_rows, scores) for name, unit_rows in named.items()]
+        metrics += [_unit_mean(f"{prefix}_{name}", unit_rows, scores) for name, unit_rows in named.items()]
     return metrics
-
-
-def _repeats(scores: Scores, rows: Sequence[ScoredRow]) -> list[list[ScoredRow]]:
-    column = scores.meta.get("repeat")
-    codes = [-1] * len(rows) if column is None else column.codes.tolist()
-    parts: dict[int, list[ScoredRow]] = {}
-    for row, code in zip(rows, codes, strict=True):
-        parts.setdefault(code, []).append(row)
-    return list(parts.values())
 
 
 def _unit_mean(name: str, rows: Sequence[ScoredRow], scores: Scores) -> Metric:
@@ -203,22 +195,14 @@ def _unit_mean(name: str, rows: Sequence[ScoredRow], scores: Scores) -> Metric:
     return Metric(name, value, len(rows), statistics.interval(values, group), coverage=coverage)
 
 
-def _accuracy(
-    task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: str, metrics: list[Metric]
-) -> list[Metric]:
-    """Add the plain accuracy to figures that are adjusted for chance, of which 0 is chance."""
-    return [structs.replace(metric, chance=0.0) for metric in metrics] + [mean_metric("accuracy", scores)]
-
-
-def _sub_benches(
-    task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: str, metrics: list[Metric]
-) -> list[Metric]:
-    """Add `subset/<part>` and `subset/<part>/<tag>` for the parts and tags that rows have."""
+def _sub_benches(task: Task, scores: Scores, rows: Sequence[ScoredRow], profile: str) -> list[Metric]:
+    """Return `subset/<part>` and `subset/<part>/<tag>` for the parts and tags that rows have."""
+    metrics: list[Metric] = []
     for name in SUB_BENCHES:
         column = scores.meta.get(name)
         if column is None or not (column.codes >= 0).any():
             continue
-        metrics = [*metrics, statistics.mean(f"subset/{name}", scores.among(name, lambda _: True))]
+        metrics.append(statistics.mean(f"subset/{name}", scores.among(name, lambda _: True)))
         metrics += [
             statistics.mean(f"subset/{name}/{tag}", part)
             for tag, part in sorted(scores.by(name), key=lambda item: item[0])
@@ -227,5 +211,5 @@ def _sub_benches(
     return metrics
 
 
-EXTRA: Mapping[str, Extra] = {"settings": _settings, "accuracy": _accuracy, "sub_benches": _sub_benches}
-"""By the name that `extra` of [summary] has: each adds metrics to those that a set has."""
+EXTRA: Mapping[str, Extra] = {"settings": _settings, "sub_benches": _sub_benches}
+"""By the name that `extra` of [summary] has: each returns metrics beside those that every set has."""

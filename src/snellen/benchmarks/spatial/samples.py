@@ -15,7 +15,6 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import prompts
 from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion, sample
-from snellen.benchmarks.spatial.reference.gold_revisions import revision_of_data
 from snellen.benchmarks.spatial.sources import carried, locate
 from snellen.benchmarks.spatial.sources.subsets import OPTION as SUBSET
 from snellen.benchmarks.spatial.tasks import SITE_HALVES, Task, averaged
@@ -123,7 +122,7 @@ def notices(task: Task, part: str, data: Data) -> list[str]:
     if MISSING in faults:
         among = f" ({', '.join(task.media)})" if task.media else ""
         lines.append(f"{task.hub} has what is shown{among}; give --images where it lies elsewhere")
-    if corrected is not None and revision_of_data(corrected, source.content(), group_rows) == "before":
+    if corrected is not None and corrected.of_data(source.content(), group_rows) == "before":
         lines.append(
             f"{source.file}: these are {corrected.name('before')}. {corrected.sentence()}. Fetch the data again: figures "
             "over these answers are comparable only with figures over the same ones"

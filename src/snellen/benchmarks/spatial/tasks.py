@@ -15,27 +15,26 @@ from msgspec import Struct
 from snellen.benchmarks.registry import set_names
 from snellen.benchmarks.table.declaration import SETS, Declaration, declaration
 from snellen.benchmarks.table.set_sections import Layout
-from snellen.errors import DataError
+
+PAYLOAD = 12
+"""How many sets EASI's payload has places for."""
 
 
 class Task(Struct, frozen=True, eq=False):
-    """A set: its declaration, and what is asked of it in many places. Compared by identity, so that it is a key of caches.
+    """A set: its declaration, and what of its sections is asked for in many places, by the same names but for these.
+
+    It is compared by identity, so that it is a key of caches.
 
     Attributes:
-        declared: the whole declaration; the other attributes are of it.
-        name, title: as users type it, and in words.
         id: its key in EASI's payload.
         kit, lmms: VLMEvalKit's data name and lmms-eval's task, or several by comma.
-        hub, configs, splits, together, files, media, pictures: of its source.
         rows: how many questions the whole set has: several numbers where card and paper differ, none where nobody says.
-        by, groups: the value that figures are broken down by, and its known values, each with its key in the payload.
-        columns: those of the authors' files (`official`) and of VLMEvalKit's table (`kit`).
-        subsets: what `-o subset=` selects from; none where there is no such option.
+        groups: known values of `by`, each with its key in the payload.
+        columns: what is declared of the authors' files (`official`) and of VLMEvalKit's table (`kit`).
     """
 
     declared: Declaration
     name: str
-    title: str
     id: str
     kit: str
     lmms: str
@@ -46,7 +45,6 @@ class Task(Struct, frozen=True, eq=False):
     together: tuple[str, ...]
     files: tuple[str, ...]
     media: tuple[str, ...]
-    pictures: tuple[str, ...]
     by: str
     groups: Mapping[str, str]
     columns: Mapping[str, Layout]
@@ -60,7 +58,7 @@ class Task(Struct, frozen=True, eq=False):
     @property
     def in_payload(self) -> bool:
         """Whether EASI's payload has a place for it."""
-        return self.declared.easi.place > 0
+        return 0 < self.declared.easi.place <= PAYLOAD
 
 
 def task_of(declared: Declaration) -> Task:
@@ -71,7 +69,6 @@ def task_of(declared: Declaration) -> Task:
     return Task(
         declared,
         declared.name,
-        declared.title,
         declared.easi.id or declared.name.replace("-", "_").replace("/", "_"),
         ", ".join(declared.vlmevalkit.data),
         ", ".join(declared.lmms_eval.tasks),
@@ -82,7 +79,6 @@ def task_of(declared: Declaration) -> Task:
         source.together,
         source.files,
         source.media,
-        source.pictures,
         summary.by,
         groups,
         declared.layout,
@@ -97,18 +93,17 @@ def averaged(task: Task) -> Mapping[str, tuple[str, ...]]:
     return {figure: types[groups] if isinstance(groups, str) else groups for figure, groups in parts.items()}
 
 
-def _read() -> tuple[dict[str, Task], dict[str, Task]]:
-    """Return the sets of the payload by their places, and the others by name."""
+def _read() -> dict[str, Task]:
     texts = {f"{name}.toml": (SETS / f"{name}.toml").read_text(encoding="utf-8") for name in set_names()}
     tasks = [task_of(declaration(tomllib.loads(text), place)) for place, text in texts.items()]
-    payload = sorted((task for task in tasks if task.in_payload), key=lambda task: task.declared.easi.place)
-    return {task.name: task for task in payload}, {task.name: task for task in tasks if not task.in_payload}
+    tasks.sort(key=lambda task: task.declared.easi.place or len(texts) + 1)
+    return {task.name: task for task in tasks}
 
 
-TASKS: Mapping[str, Task]
-MORE: Mapping[str, Task]
-TASKS, MORE = _read()
-EVERY: Mapping[str, Task] = {**TASKS, **MORE}
+EVERY: Mapping[str, Task] = _read()
+"""By name, in EASI's order; sets that EASI has not stand behind, by name."""
+TASKS: Mapping[str, Task] = {name: task for name, task in EVERY.items() if task.in_payload}
+MORE: Mapping[str, Task] = {name: task for name, task in EVERY.items() if not task.in_payload}
 
 CONSTANTS: Mapping[str, Any] = tomllib.loads(
     resources.files(__package__).joinpath("scorers/constants.toml").read_text(encoding="utf-8")
@@ -121,14 +116,3 @@ SUB_BENCHES = ("Easy2hard", "Grounding", "Indoor_Scene_Perception", "Robot")
 
 EIGHT: tuple[str, ...] = tuple(TASKS)[:8]
 """The sets that EASI's average is over."""
-
-
-def task(name: str) -> Task:
-    """Return the task of that name.
-
-    Raises:
-        DataError: there is none.
-    """
-    if name not in EVERY:
-        raise DataError(f"there is no spatial benchmark {name!r}; they are {', '.join(EVERY)}.")
-    return EVERY[name]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, get_args
 from msgspec import Struct, field
 
 from snellen.benchmarks.table import dialogue
-from snellen.benchmarks.table.cell_form import AnswerForm, Cell, CellSpec
 from snellen.benchmarks.table.cells import (
     CONVENTIONS,
     letter_in,
@@ -25,7 +24,7 @@ from snellen.benchmarks.table.cells import (
     whole,
 )
 from snellen.benchmarks.table.column_names import IMAGE_IDS, plain_name, role_names
-from snellen.benchmarks.table.declaration import OWN_NAMES
+from snellen.benchmarks.table.declaration import OWN_NAMES, AnswerForm, Cell, CellSpec
 from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
 from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import is_address, names_media

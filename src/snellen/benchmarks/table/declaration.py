@@ -18,7 +18,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import field, structs
 
-from snellen.benchmarks.table.cell_form import Cell, CellSpec, Strict
+from snellen.benchmarks.table.cell_form import AnswerForm as AnswerForm
+from snellen.benchmarks.table.cell_form import Cell as Cell
+from snellen.benchmarks.table.cell_form import CellSpec as CellSpec
+from snellen.benchmarks.table.cell_form import Strict
 from snellen.benchmarks.table.set_sections import (
     Correction,
     EasiNames,
@@ -27,7 +30,6 @@ from snellen.benchmarks.table.set_sections import (
     KitNames,
     Layout,
     LmmsNames,
-    ResultFiles,
     SetSummary,
     Subsets,
 )
@@ -367,7 +369,6 @@ class Declaration(Strict, frozen=True):
     frames: FramesRule = FramesRule()
     subset: Subsets = Subsets()
     summary: SetSummary = SetSummary()
-    results: ResultFiles = ResultFiles()
     correction: Correction | None = None
 
     @property

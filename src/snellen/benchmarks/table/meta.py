@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from snellen.benchmarks.table.cell_form import Cell, CellSpec
-from snellen.benchmarks.table.declaration import OWN_NAMES, Declaration
+from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration
 from snellen.benchmarks.table.groups import column_name, columns_needed, group_keys
 from snellen.benchmarks.table.operations import cell_reader, columns_of, text_of, value
 from snellen.benchmarks.table.rows import Rows

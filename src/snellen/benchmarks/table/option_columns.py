@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from snellen.benchmarks.table.cell_form import CellSpec
 from snellen.benchmarks.table.cells import LETTERS, options_in, options_of
 from snellen.benchmarks.table.column_names import plain_name, role_names
+from snellen.benchmarks.table.declaration import CellSpec
 from snellen.benchmarks.table.literals import is_literal
 from snellen.benchmarks.table.operations import CellError, cell_of
 from snellen.benchmarks.table.rows import plain_text

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from snellen.benchmarks.base import DataReading
 from snellen.benchmarks.table.answers import WORDS
-from snellen.benchmarks.table.cell_form import Cell, CellSpec
-from snellen.benchmarks.table.declaration import OWN_NAMES
+from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
 from snellen.benchmarks.table.languages import ENGLISH, languages
 from snellen.benchmarks.table.survey import Survey, described
 from snellen.benchmarks.table.wording import is_plain
@@ -127,7 +126,7 @@ def _column(spec: CellSpec) -> str:
         first, last = spec[0], spec[-1]
         return f"`{first}`…`{last}`" if len(spec) > 2 else f"`{first}`, `{last}`"
     if isinstance(spec, Cell):
-        return f"“{spec.text}”" if spec.text is not None else f"`{spec.column}`"
+        return f"“{spec.text}”" if spec.text is not None else f"`{'` or `'.join(spec.first_of) or spec.column}`"
     return f"`{spec}`"
 
 

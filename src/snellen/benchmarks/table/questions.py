@@ -9,9 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.benchmarks.table.alike import AlikeTexts, options_level
-from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.benchmarks.table.cells import accepted_texts, letters_of, number_of, plain_answer, truth_of, whole
-from snellen.benchmarks.table.declaration import Declaration
+from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import (
     OPEN,
     ColumnFacts,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from snellen.benchmarks.table.cell_form import Cell
-from snellen.benchmarks.table.declaration import Declaration, Report
+from snellen.benchmarks.table.declaration import Cell, Declaration, Report
 from snellen.benchmarks.table.figures import MEANS, MOST_PARTS, FigureBuilder
 from snellen.benchmarks.table.meta import separator
 from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns

@@ -20,7 +20,7 @@ class EasiNames(Strict, frozen=True):
 
     Attributes:
         id: its key in the payload; default: the name with underscores.
-        place: its place in the payload, from 1; without one no payload has a place for it.
+        place: its place among EASI's sets, from 1: the first twelve are those of the payload. Sets without one stand behind.
     """
 
     id: str = ""
@@ -63,6 +63,8 @@ class LmmsNames(Strict, frozen=True):
         percent: what is written in percent: `overall`, `groups`.
         digits: decimals of the figures that are written.
         export: columns of the rows that are written, as for VLMEvalKit.
+        logged: columns of the authors' row to what a line without a `doc` has of them: a field of a metric (`?`: it may be
+            missing), or an `@` value; `*` takes all fields of that metric.
     """
 
     tasks: tuple[str, ...] = ()
@@ -73,6 +75,7 @@ class LmmsNames(Strict, frozen=True):
     percent: tuple[Literal["overall", "groups"], ...] = ()
     digits: int = 12
     export: Mapping[str, str] = {}
+    logged: Mapping[str, str] = {}
 
 
 class Layout(Strict, frozen=True):
@@ -151,7 +154,9 @@ class SetSummary(Strict, frozen=True):
         averaged: figure to the groups that it is made of, or a kind of [types].
         figures: value (`*` is any other) to the name of a group's figure.
         numbers: the name of the figure of a group that numbers answer.
+        adjusted: figures are adjusted for chance, which is 0, and the plain accuracy stands beside them.
         extra: further figures: a function of `benchmarks/spatial/metrics.py`.
+        unsaid: values that only break figures down, with what stands for them where a file of answers lacks their columns.
     """
 
     by: str = ""
@@ -162,7 +167,9 @@ class SetSummary(Strict, frozen=True):
     averaged: Mapping[str, str | tuple[str, ...]] = {}
     figures: Mapping[str, str] = {}
     numbers: str = ""
+    adjusted: bool = False
     extra: str = ""
+    unsaid: Mapping[str, str] = {}
 
 
 class FramesRule(Strict, frozen=True):
@@ -224,6 +231,10 @@ class Form(Strict, frozen=True):
         pre, post, post_number, post_video: what these places stand for; {letters} in them are the letters of the options.
         max_tokens, max_tokens_open: new tokens that a reply may have, and that of an open question; 0 leaves it to the model.
         temperature: as the harness asks for it; without one it is left to the model.
+        image_label, frame_label: a text before each image, and before each frame of a clip; {k} is its number from 1.
+        read: what `snellen prompts import` takes from the settings of lmms-eval's task: a key here to its setting, of another
+            task than the first as `task.setting`.
+        ours: what lmms-eval has in its code, so that the words here remain.
         like: a form whose keys hold where this one has none.
     """
 
@@ -252,24 +263,11 @@ class Form(Strict, frozen=True):
     max_tokens: int = 0
     max_tokens_open: int = 0
     temperature: float | None = None
+    image_label: str = ""
+    frame_label: str = ""
+    read: Mapping[str, str] = {}
+    ours: str = ""
     like: str = ""
-
-
-class ResultDefault(Strict, frozen=True):
-    """Columns that only break figures down: `value` stands for the first where a result file has none of them."""
-
-    columns: tuple[str, ...]
-    value: str = ""
-
-
-class ResultFiles(Strict, frozen=True):
-    """Files of answers that another harness wrote.
-
-    Attributes:
-        defaults: what stands for columns that scoring does not need, where a file lacks them.
-    """
-
-    defaults: tuple[ResultDefault, ...] = ()
 
 
 Revision: TypeAlias = Literal["before", "after", "other"]
@@ -325,10 +323,13 @@ class Correction(Strict, frozen=True):
 
         None for any other.
         """
-        for revision, table in (("before", self.before), ("after", self.after)):
-            if table.md5 == digest or table.sha256 in digest:
-                return "before" if revision == "before" else "after"
-        return None
+        if self.before.md5 == digest or self.before.sha256 in digest:
+            return "before"
+        return "after" if self.after.md5 == digest or self.after.sha256 in digest else None
+
+    def of_data(self, digest: str, questions: Iterable[Any]) -> Revision | None:
+        """Return the revision in data: by the digest, else by the answers; None where neither tells."""
+        return self.by_digest(digest) or self.by_rows(questions)
 
     def by_rows(self, questions: Iterable[Any]) -> Revision | None:
         """Return "before" where the group's first answers are those from before the correction, else "other".

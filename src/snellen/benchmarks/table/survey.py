@@ -21,10 +21,9 @@ from msgspec import Struct, field, structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.alike import GoldTexts
 from snellen.benchmarks.table.answers import AnswerCounts
-from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.benchmarks.table.cells import CONVENTIONS
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
-from snellen.benchmarks.table.declaration import Declaration
+from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import kind_named
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot, codes_of_names

@@ -15,10 +15,9 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.answers import WORDS
 from snellen.benchmarks.table.benchmark import TRUE, Table
-from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.benchmarks.table.column_names import plain_name, role_names
 from snellen.benchmarks.table.columns import parse_map
-from snellen.benchmarks.table.declaration import OWN_NAMES, Declaration, Source, declaration
+from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec, Declaration, Source, declaration
 from snellen.benchmarks.table.declaration_text import declaration_text
 from snellen.benchmarks.table.locate import locate_table
 from snellen.benchmarks.table.rows import CLASSES

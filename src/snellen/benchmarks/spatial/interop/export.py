@@ -23,20 +23,15 @@ from msgspec import Struct
 
 from snellen.benchmarks.spatial.interop.harness_metrics import MRA
 from snellen.benchmarks.spatial.metrics import composite
-from snellen.benchmarks.spatial.scorers import SCORERS, base, figures
+from snellen.benchmarks.spatial.scorers import base, figures, scorers_of
 from snellen.benchmarks.spatial.scorers.base import mean
 from snellen.benchmarks.spatial.scorers.figures import MAIN, ScoredRow, means, micro
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.tasks import CONSTANTS, SUB_BENCHES, Task
 from snellen.formats.readers import write_workbook
-from snellen.formats.writers import Exported, Writer, write_lines
+from snellen.formats.writers import Exported, Writer, prompt_text, write_lines
 from snellen.text import spreadsheet_cell
-from snellen.types import Record, Sample, Score, Status, Text
-
-
-def doc_of(task: Task, sample: Sample) -> dict[str, Any]:
-    """Return the row that lmms-eval has of it."""
-    return _exported(task, sample, "lmms")
+from snellen.types import Record, Sample, Score, Status
 
 
 def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
@@ -50,7 +45,7 @@ def kit_row(task: Task, sample: Sample, number: int) -> dict[str, Any]:
 def _exported(task: Task, sample: Sample, harness: str) -> dict[str, Any]:
     """Return the declared columns of a row: a field of the sample's meta, empty if it may be missing (`?`), or an `@` value."""
     meta, options, gold = sample.meta, dict(sample.options), str(sample.meta["gold"])
-    texts, listed = list(options.values()), lettered(options)
+    texts, listed = list(options.values()), [f"{letter}. {text}" for letter, text in options.items()]
     main, sub = str(meta.get("task_type")), str(meta.get("sub_task_type") or "")
     group = str(meta.get("type"))
     own = sample.id if mindcube_type(sample.id) == group else f"{group}_{sample.id}"
@@ -85,17 +80,6 @@ def _exported(task: Task, sample: Sample, harness: str) -> dict[str, Any]:
         else:
             row[column] = meta[name]
     return row
-
-
-def prompt_text(sample: Sample) -> str:
-    """Return the words of a prompt, one part a line."""
-    parts = [part.text if isinstance(part, Text) else "" for part in sample.prompt.parts]
-    return "\n".join(text for text in parts if text)
-
-
-def lettered(options: dict[str, str]) -> list[str]:
-    """Options with their letters before them."""
-    return [f"{letter}. {text}" for letter, text in options.items()]
 
 
 def spellings(task: Task, sample: Sample) -> list[str]:
@@ -160,7 +144,7 @@ def _score(task: Task, profile: str, sample: Sample, reply: str | None) -> Score
     if reply is None and profile == "lmms-eval":
         return Score(0.0, None, "error", "no answer")
     reply = FAILED if reply is None else reply
-    return SCORERS[task.name][profile](sample, reply)
+    return scorers_of(task)[profile](sample, reply)
 
 
 def _row(task: Task, sample: Sample, value: float | None) -> ScoredRow:
@@ -214,7 +198,7 @@ def _lmms_task(task: Task, half: str, sample: Sample) -> str:
 def _logged(task: Task, answer: ExportedAnswer, score: Score, number: int) -> dict[str, Any]:
     """Return one line of a samples file. SITE's has the two objects that EASI pools."""
     sample = answer.sample
-    doc = doc_of(task, sample)
+    doc = _exported(task, sample, "lmms")
     at = sample.meta.get("row")
     line: dict[str, Any] = {
         "doc_id": at if isinstance(at, int) else number,
@@ -290,7 +274,7 @@ def _matched(task: Task, sample: Sample, score: Score) -> dict[str, Any]:
             else ""
         )
         return {"hit": int(score.value or 0), "log": log or f"Match Log: Prefetched {score.extracted}."}
-    if str(sample.meta.get(task.by)) in NUMBERS:
+    if str(sample.meta.get(task.by)) in task.declared.types.get("number", ()):
         return {"pred_extracted": score.extracted, "MRA:.5:.95:.05": score.value}
     if sample.kind == "short":
         return {"pred_extracted": score.extracted, "vci_metric": score.value}
@@ -324,9 +308,6 @@ def _write_table(path: Path, table: list[dict[str, float | str]], mark: str) -> 
         writer = csv.writer(text, delimiter=mark, lineterminator="\n")
         writer.writerow([spreadsheet_cell(column) for column in columns])
         writer.writerows([[spreadsheet_cell(row.get(column, "")) for column in columns] for row in table])
-
-
-NUMBERS = (*base.VSI_NUMBER, *base.SPAR_NUMBER)
 
 
 def values(task: Task, rows: Sequence[ScoredRow], profile: str) -> dict[str, float]:
@@ -415,7 +396,7 @@ def _lmms_name(task: Task, name: str) -> str:
     if task.name == "mmsi-bench":
         key = task.groups.get(name)
         return [name, *(group for group in task.groups if task.groups[group] == key)][-1]
-    if name in NUMBERS:
+    if name in task.declared.types.get("number", ()):
         return f"{name}_mra"
     if name in base.SPAR_VIEW_CHANGE:
         return f"{name}_vci_metric"
@@ -427,7 +408,7 @@ def _kit_name(task: Task, name: str) -> str:
     if task.name == "mmsi-bench":
         key = task.groups.get(name)
         name = next((group for group in task.groups if task.groups[group] == key), name)
-    if name in NUMBERS:
+    if name in task.declared.types.get("number", ()):
         return f"{name}_{MRA}"
     if name in base.SPAR_VIEW_CHANGE:
         return f"{name}_vci_metric"

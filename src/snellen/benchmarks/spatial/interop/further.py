@@ -17,7 +17,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.question import SpatialQuestion
 from snellen.benchmarks.spatial.scorers.base import STREAMING, is_yes_no
 from snellen.benchmarks.spatial.sources import locate
-from snellen.benchmarks.spatial.sources.rows import FILE
+from snellen.benchmarks.spatial.sources.rows import FILE, NOT_META, declared_columns
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, SnellenError
 from snellen.media.decode import read_header
@@ -80,17 +80,18 @@ def _only(task: Task, variants: list[list[Path]]) -> list[Path]:
 _QUESTIONS = ("question", "Question", "question_raw", "prompt")
 
 
-def completed(task: Task, fields: Fields, path: Path) -> dict[str, Any]:
-    """Return a row of a result file with its file's name and what stands for columns that scoring does not need."""
+def completed(task: Task, layout: str, fields: Fields, path: Path) -> dict[str, Any]:
+    """Return a row of a result file, of one of the layouts, with its file's name and what stands for columns that it lacks."""
     row = {**fields, FILE: _part_name(path)}
     if not any(row.get(column) for column in _QUESTIONS):
         row["question"] = ""
     if task.name == "vsi-super-count" and row.get("answers") is not None and row.get("answer") is None:
         minutes = re.search(r"(?:^|_)(\d+mins)", row[FILE])
         row["split"] = row.get("split") or f"{minutes[1] if minutes else 'unknown'}{STREAMING}"
-    for default in task.declared.results.defaults:
-        if all(row.get(column) in (None, "") for column in default.columns) and not _told_by_file(task, row):
-            row[default.columns[0]] = default.value
+    for value, default in task.declared.summary.unsaid.items():
+        columns = declared_columns(task.columns[layout].rows[value])
+        if all(row.get(column) in (None, "") for column in columns) and not _told_by_file(task, row):
+            row[columns[0]] = default
     return row
 
 
@@ -122,9 +123,11 @@ def logged_row(task: Task, logged: Fields) -> dict[str, Any]:
         DataError: the line says nothing of its gold answer.
     """
     row: dict[str, Any] = {}
+    values = task.columns["official"].rows
+    known = {*_LOGGED, *(column for name in values.keys() - NOT_META for column in declared_columns(values[name]))}
     for metric, value in logged.items():
         if isinstance(value, Mapping):
-            row |= {name: item for name, item in value.items() if name in _LOGGED}
+            row |= {name: item for name, item in value.items() if name in known}
             if task.name == "osi-bench" and value.get("total") == 1 and metric.endswith(("_mra", "_acc")):
                 row["category"] = metric.rpartition("_")[0]
     gold = row.get("gt_content", row.get("gt_answer", row.get("ground_truth", logged.get("target"))))

@@ -344,7 +344,9 @@ def _lmms(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
             if task.in_payload:
                 fields = lmms_eval_rows.row_of(task.name, row) if doc is None else doc
             else:
-                fields = further.completed(task, further.logged_row(task, row) if doc is None else doc, path)
+                fields = further.completed(
+                    task, "official", further.logged_row(task, row) if doc is None else doc, path
+                )
             question = rows.question(task, "official", fields, at if isinstance(at, int) else number)
             question = further.without_mask(task, fields, question)
         except DataError as error:
@@ -388,7 +390,7 @@ def _kit(task: Task, path: Path, problems: Problems) -> Iterator[Row]:
     """(where, question, reply) of VLMEvalKit's rows."""
     for number, (where, row) in enumerate(table_rows(path, problems)):
         try:
-            fields = row if task.in_payload else further.completed(task, row, path)
+            fields = row if task.in_payload else further.completed(task, "kit", row, path)
             question = rows.question(task, "kit", fields, number)
         except DataError as error:
             problems.add(where, error.message)

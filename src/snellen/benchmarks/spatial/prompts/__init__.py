@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -23,8 +24,8 @@ from snellen.benchmarks.spatial.prompts import frames
 from snellen.benchmarks.spatial.prompts.layouts import LAYOUTS, Given, labelled
 from snellen.benchmarks.spatial.prompts.words import (
     FORMS,
-    LABELLED,
     NO_WORDS,
+    OTHER_KEYS,
     fill,
     fill_template,
     format_options,
@@ -51,16 +52,11 @@ OPTIONS: Mapping[str, str] = {
 ORDERS_OF_IMAGES = ("mindcube", "site", "clips")
 """Orders that say nothing of a clip, which stands in front."""
 MAX_FRAMES = 4096
-OF_PAYLOAD = {
-    **{"choice": "text", "number": "number", "short": "short", "video": "video", "boxes": "boxes", "options": "option"},
-    **{name: name for name in ("between", "pre", "post", "post_number", "post_video", "max_tokens", "temperature")},
-}
-OF_OTHERS = {
-    **{name: name for name in ("text", "number", "open", "short")},
-    "layout": "order",
-    **{name: name for name in ("before", "after_image", "opening", "time", "unknown_time", "option")},
-    **{name: name for name in ("max_tokens", "max_tokens_open", "temperature")},
-}
+OF_PAYLOAD = "choice number short video boxes options between pre post post_number post_video max_tokens temperature"
+OF_OTHERS = (
+    "text number open short layout before after_image opening time unknown_time option "
+    "max_tokens max_tokens_open temperature"
+)
 """What a fingerprint calls the words of a form, of the twelve of EASI's payload and of others, in this order."""
 _RATE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)fps")
 _TUPLES = re.compile(r"\s*Your answer should.*", re.DOTALL)
@@ -85,13 +81,6 @@ class SpatialPrompting(Struct, frozen=True):
     def kit(self) -> bool:
         """Whether it is VLMEvalKit's."""
         return self.form.startswith("vlmevalkit")
-
-
-class LabelledPrompting(SpatialPrompting, frozen=True, kw_only=True):
-    """The settings of a prompt whose images are labelled; {k} is an image's number from 1."""
-
-    image_label: str = "Image-{k}: "
-    frame_label: str = "Frame-{k}: "
 
 
 def options(task: Task) -> Mapping[str, str]:
@@ -129,8 +118,8 @@ def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
     if rate and (not form.startswith("vlmevalkit") or clips):
         why = "MMSI-Video's clips are frames already" if clips else f"not by {form}"
         raise UsageError(f"sample-frames={asked!r}: frames are not taken by time here ({why})", "Give a number.")
-    if form == LABELLED:
-        return LabelledPrompting("lmms-eval", words, count, rate)
+    if words.image_label:
+        return SpatialPrompting("lmms-eval", words, count, rate)
     if not task.in_payload and not count and not rate:  # a fingerprint of the payload's has 0 for the usual number
         count, rate = _usual_frames(task, form, data)
     return SpatialPrompting(form, words, count, rate)
@@ -169,13 +158,16 @@ def _usual_frames(task: Task, form: str, data: Data) -> tuple[int, float]:
 def digest(data: Data, task: Task) -> str:
     """Return the digest of the words, their order, the frames and the subsets, for a run's fingerprint."""
     how = prompt_settings(data, task)
-    names, usual = OF_PAYLOAD if task.in_payload else OF_OTHERS, Form()
-    words = {called: getattr(how.words, name) for called, name in names.items()}
+    called, usual = OF_PAYLOAD if task.in_payload else OF_OTHERS, Form()
+    names = {name: OTHER_KEYS.get(name, name) for name in called.split()}
+    words = {name: getattr(how.words, key) for name, key in names.items()}
     for name in usual.__struct_fields__:
         value = getattr(how.words, name)
         if name not in (*names.values(), *NO_WORDS) and value != getattr(usual, name):
             words[name] = value
     settings = {**structs.asdict(how), "words": words}
+    if how.words.image_label:
+        settings |= {"image_label": how.words.image_label, "frame_label": how.words.frame_label}
     told: list[object] = [settings] if task.in_payload else [settings, chosen_subsets(task, data)]
     if EVERY.get(task.name) is not task:
         told.append(task.declared)  # a user's own declaration may change as it likes
@@ -203,14 +195,14 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     unreadable = any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in parts)
     if unreadable or (media.video is not None and order in ORDERS_OF_IMAGES):
         order = "front"  # no image is dropped, so that the sample fails
-    given = Given(how.form, words, values, question, media.segments, how.count)
+    given = Given(how.form, words, values, question, media.segments, how.count or task.declared.frames.count)
     parts = LAYOUTS[order](given, text, parts)
     if not parts:
         why = f"question {question.id}: it has neither text nor an image that is shown"
         parts = [Image(Unreadable(question.id, why, "Fix or remove the row."))]
-    if isinstance(how, LabelledPrompting):
+    if words.image_label:
         clips = {blob.key for clip in media.segments for blob in clip}
-        parts = labelled(how.image_label, how.frame_label, parts, clips)
+        parts = labelled(words.image_label, words.frame_label, parts, clips)
     generation = None
     if words.max_tokens or words.temperature is not None:
         generation = Generation(max_tokens=most or None, temperature=words.temperature)
@@ -283,20 +275,15 @@ def _rate_of_frames(video: Blob | None, count: int) -> float:
 
 
 def _clip(video: Blob) -> tuple[int, float] | None:
-    return None if isinstance(video, Unreadable) else _probed(_KeyedVideo(video))
+    return None if isinstance(video, Unreadable) else _probed(_KeyedVideo(video.key, video))
 
 
+@dataclass(frozen=True)
 class _KeyedVideo:
     """A video that equals another of the same key, so that each is looked at once."""
 
-    def __init__(self, blob: Blob) -> None:
-        self.blob = blob
-
-    def __hash__(self) -> int:
-        return hash(self.blob.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _KeyedVideo) and other.blob.key == self.blob.key
+    key: str
+    blob: Blob = field(compare=False)
 
 
 @lru_cache(maxsize=4096)

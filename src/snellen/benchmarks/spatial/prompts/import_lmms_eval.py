@@ -19,7 +19,6 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from snellen.benchmarks.spatial.prompts import frames
 from snellen.benchmarks.spatial.prompts.words import LABELLED, NO_WORDS, default_words
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.benchmarks.table.set_sections import Form
@@ -29,38 +28,6 @@ LONGEST_YAML = 1 << 18
 DEEPEST_INCLUDE = 8
 DEFAULT = "default"
 HOW_TO_GET = "Install it beside Snellen (pip install lmms-eval), or give the folder of a copy of it: --path DIR."
-# A field of ours and the setting of lmms-eval's that it is read from, by task.
-_TEXTS: Mapping[str, tuple[tuple[str, Mapping[str, str]], ...]] = {
-    "vsi-bench": (
-        ("vsibench_multiimage", {"pre": "pre_prompt", "post": "mca_post_prompt", "post_number": "na_post_prompt"}),
-    ),
-    "mmsi-bench": (("mmsi_bench", {"pre": "pre_prompt", "post": "post_prompt"}),),
-    "mindcube-tiny": (("mindcube_tiny", {"pre": "pre_prompt", "post": "post_prompt"}),),
-    "viewspatial": (("viewspatial", {}),),
-    "site": (
-        ("site_bench_image", {"post": "post_prompt"}),
-        ("site_bench_video_multiimage", {"post_video": "post_prompt"}),
-    ),
-    "blink": (("blink_counting", {"pre": "pre_prompt"}),),
-    "3dsrbench": (("3dsrbench_circular", {"pre": "pre_prompt", "post": "post_prompt"}),),
-    "embspatial": (("embspatial", {"pre": "pre_prompt"}),),
-    "mmsi-video-bench": (("mmsi_video_u50", {"post": "post_prompt"}),),
-    "omnispatial": (("omnispatial_test", {}),),
-    "spar-bench": (("sparbench", {"pre": "pre_prompt", "post": "mca_post_prompt", "post_number": "na_post_prompt"}),),
-    "vsi-debiased": (
-        (
-            "vsibench_debiased_multiimage",
-            {"pre": "pre_prompt", "post": "mca_post_prompt", "post_number": "na_post_prompt"},
-        ),
-    ),
-}
-OURS = {
-    "viewspatial": "all of it",
-    "omnispatial": "all of it",
-    "site": "the sentence in front of questions about videos",
-    "spar-bench": "the sentence about boxes",
-}
-"""What lmms-eval has in its code, so that our words remain."""
 
 _TASK = re.compile(r"""^task:\s*["']?([\w.-]+)["']?\s*(?:#.*)?$""", re.MULTILINE)
 
@@ -115,19 +82,19 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
     words: dict[str, Form] = {}
     missing: list[str] = []
     remarks: list[str] = []
-    for name, parts in _TEXTS.items():
-        lacking = [task for task, _ in parts if task not in files]
+    for name, parts in _settings_read(form).items():
+        lacking = [task for task in parts if task not in files]
         if lacking:
             missing.append(name)
             remarks.append(f"{name}: lmms-eval has no task {', '.join(lacking)} here; {_instead(name)}")
             continue
         words[name] = default_words(form, name)
-        for task, texts in parts:
+        for task, texts in parts.items():
             config = _config(files[task], tasks)
             words[name] = _with(words[name], texts, config, model_key, f"{name}, task {task}", remarks)
             keyed = keyed or model_key in (config.get("lmms_eval_specific_kwargs") or ())
-        if name in OURS:
-            remarks.append(f"{name}: our words remain for {OURS[name]}, which lmms-eval has in its code")
+        if words[name].ours:
+            remarks.append(f"{name}: our words remain for {words[name].ours}, which lmms-eval has in its code")
     if not words:
         raise DataError(f"{tasks}: none of the tasks of the spatial benchmarks is there", HOW_TO_GET)
     if not keyed:
@@ -135,6 +102,19 @@ def read(path: Path | None = None, model_key: str = DEFAULT) -> Imported:
             f"{tasks}: no task has settings for {model_key!r}", "Omit --model-key to use the default settings."
         )
     return Imported(words, tuple(missing), tuple(remarks), _source(package, path), form)
+
+
+def _settings_read(form: str) -> dict[str, dict[str, dict[str, str]]]:
+    """Return, by benchmark and task of lmms-eval's, our keys with the settings that are read for them."""
+    read: dict[str, dict[str, dict[str, str]]] = {}
+    for name, task in TASKS.items():
+        parts = read[name] = {}
+        for key, place in task.declared.form[form].read.items():
+            other, _, setting = place.rpartition(".")
+            parts.setdefault(other or task.declared.lmms_eval.tasks[0], {})[key] = setting
+        if not parts:
+            parts[task.declared.lmms_eval.tasks[0]] = {}
+    return read
 
 
 def _instead(name: str) -> str:
@@ -168,7 +148,7 @@ def _files(tasks: Path) -> dict[str, Path]:
     Raises:
         DataError: two files say that they are one task.
     """
-    wanted = {task for parts in _TEXTS.values() for task, _ in parts}
+    wanted = {task for parts in _settings_read(LABELLED).values() for task in parts}
     files: dict[str, Path] = {}
     for path in _yaml_files(tasks):
         for name in _TASK.findall(_text(path)):
@@ -273,7 +253,7 @@ def _with(
     if isinstance(limits.get("temperature"), int | float) and 0 <= limits["temperature"] <= 100:
         new["temperature"] = float(limits["temperature"])
     frame_count = settings.get("num_frames", settings.get("max_frame"))
-    usual = frames.MMSI_VIDEO if place.startswith("mmsi-video") else frames.VIDEO
+    usual = TASKS[place.partition(",")[0]].declared.frames.count or frame_count
     if isinstance(frame_count, int) and frame_count != usual:
         remarks.append(f"{place}: it shows {frame_count} frames; add --sample-frames {frame_count}")
     if settings.get("interleave_visuals") is False:

@@ -96,7 +96,7 @@ def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
     `<image>` the next reference image. Where marks and images differ in number VLMEvalKit stops, and lmms-eval leaves
     out whichever are too many.
     """
-    count = given.count or frames.MMSI_VIDEO
+    count = given.count
     rule = frames.mmsi_video_lmms_eval if given.form == "lmms-eval" else frames.mmsi_video_vlmevalkit
     lengths = [len(clip) for clip in given.segments]
     chosen = rule(lengths, count) if sum(lengths) else [[] for _ in lengths]

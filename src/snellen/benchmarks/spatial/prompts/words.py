@@ -23,15 +23,14 @@ from snellen.errors import DataError, UsageError
 from snellen.toml_text import parse_toml
 
 FORMS = ("vlmevalkit", "lmms-eval", "neo_ov")
-"""Of the twelve of EASI's payload."""
-LABELLED = "neo_ov"
-"""lmms-eval's form with a label before each image; its words are those of lmms-eval unless a set declares others."""
+"""Of the twelve of EASI's payload; the last is lmms-eval's form for one model, with a label before each image."""
+LABELLED = FORMS[-1]
 LONGEST_FILE = 1 << 20
 TEMPLATES = ("text", "number", "short", "open", "video", "boxes")
 SHORT_NAMES = {"cot": "vlmevalkit-cot", "direct": "vlmevalkit", "visual-first": "vlmevalkit-visual-first"}
 OTHER_KEYS = {"choice": "text", "options": "option", "layout": "order"}
 """Keys of users' files that forms call otherwise."""
-NO_WORDS = ("order", "strip", "options_once", "templates", "only")
+NO_WORDS = ("order", "strip", "options_once", "templates", "only", "read", "ours", "image_label", "frame_label")
 """What a form says beside words."""
 QUESTION_PLACES = frozenset(
     {"question", "stripped", "marked", "asked", "prompt", "object", "input_prompt", "user_prompt"}
@@ -69,7 +68,7 @@ _HINT = (
 
 def forms(task: Task) -> tuple[str, ...]:
     """Return the forms of a benchmark; the first is the default."""
-    return FORMS if task.in_payload else tuple(task.declared.form)
+    return tuple(task.declared.form)
 
 
 def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str, Form]:
@@ -89,7 +88,7 @@ def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str
         raise UsageError(f"prompting={prompting!r}: {task.name} has no such form", f"One of these: {', '.join(known)}.")
     if file is None:
         form = form or known[0]
-        return form, form_of(task, form)
+        return form, task.declared.form[form]
     of_file, tables, _ = _tables(_text_of(file), f"prompts={file}")
     loaded = _read_tables(tables, of_file, str(file)) if task.in_payload else {}
     if of_file not in known or form not in (None, of_file):
@@ -102,21 +101,15 @@ def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str
         if name in loaded:
             return of_file, loaded[name]
         if name in tables and not task.in_payload:
-            words = _form(tables[name], structs.asdict(form_of(task, of_file)), f"{file}: {name}")
+            words = _form(tables[name], structs.asdict(task.declared.form[of_file]), f"{file}: {name}")
             check(words, f"{file}: {name}")
             return of_file, words
     raise DataError(f"{file}: it has no words for {task.name}; it has {', '.join(tables) or 'none at all'}", _HINT)
 
 
-def form_of(task: Task, form: str) -> Form:
-    """Return the words of a benchmark in one of its forms."""
-    declared = task.declared.form
-    return declared[form] if form in declared or form != LABELLED else declared["lmms-eval"]
-
-
 def default_words(form: str, name: str) -> Form:
     """Return the words of a benchmark of the package in one of its forms."""
-    return form_of(EVERY[name], form)
+    return EVERY[name].declared.form[form]
 
 
 def _text_of(path: Path) -> str:
@@ -247,9 +240,4 @@ _OWN = ("pre", "post", "post_number", "post_video")
 
 def format_options(words: Form, options: Mapping[str, str]) -> str:
     """Return the options, letter to text, as the words write them."""
-    return words.between.join(_option(words.option, letter, text) for letter, text in options.items())
-
-
-def _option(line: str, letter: str, text: str) -> str:
-    values = {"letter": letter, "text": text}
-    return _PLACE.sub(lambda place: values.get(place[1], place[0]), line)
+    return words.between.join(fill(words.option, {"letter": letter, "text": text}) for letter, text in options.items())

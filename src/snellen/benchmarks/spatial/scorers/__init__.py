@@ -40,6 +40,7 @@ FURTHER_PROFILES: Mapping[str, str] = {
 HARNESSES: Mapping[str, ModuleType] = {"vlmevalkit": vlmevalkit, "lmms-eval": lmms_eval, "strict": strict}
 
 
+@cache
 def scorers_of(task: Task) -> Mapping[str, Scorer]:
     """Return the scorers of a set by profile.
 
@@ -62,8 +63,8 @@ def _named(profile: str, name: str, benchmark: str) -> Scorer:
     if not harness:
         harness = next((known for known in HARNESSES if profile.startswith(known)), "vlmevalkit")
     module = HARNESSES.get(harness)
-    rule = getattr(module, function, None)
-    if not inspect.isfunction(rule) or function.startswith("_") or module is None or rule.__module__ != module.__name__:
+    rule = vars(module).get(function) if module is not None else None
+    if not inspect.isfunction(rule) or rule.__annotations__.get("return") not in ("Score", "str | None"):
         raise DataError(f"{benchmark}: [score] rules names {name!r}, and {harness} has no such rule")
     return _scorer(rule)
 
@@ -91,9 +92,12 @@ def _scorer(rule: Callable[..., Any]) -> Scorer:
 
 def _values(names: Sequence[str], sample: Sample, reply: str, mask: MaskPixels | None = None) -> list[Any]:
     """Return what a rule's parameters are called: `n` is the number of options, other names are fields of the sample's meta."""
-    given = {"sample": sample, "reply": reply, "mask": mask}
-    of_meta = (sample.meta["n"] if name == "n" else str(sample.meta.get(name, "")) for name in names)
-    return [given.get(name, value) for name, value in zip(names, of_meta, strict=True)]
+    given: dict[str, Any] = {"sample": sample, "reply": reply, "mask": mask}
+    if "size" in names:
+        given["size"] = points.image_size(sample)
+    if "n" in names:
+        given["n"] = int(sample.meta["n"])
+    return [given.get(name, str(sample.meta.get(name, ""))) for name in names]
 
 
 SCORERS: Mapping[str, Mapping[str, Scorer]] = {name: scorers_of(task) for name, task in EVERY.items()}

@@ -108,33 +108,26 @@ def types_of(name: str, kind: str) -> tuple[str, ...]:
     return EVERY[name].declared.types[kind]
 
 
-VSI_CHOICE = types_of("vsi-bench", "choice")
-
-
 VSI_NUMBER = types_of("vsi-bench", "number")
 
 
 VSI_DIRECTION = averaged(EVERY["vsi-bench"])["object_rel_direction"]
 
 
-def vsi_kind(question_type: str) -> str:
-    if question_type in VSI_CHOICE:
-        return "choice"
-    if question_type in VSI_NUMBER:
-        return "number"
+def kind_of(name: str, question_type: str) -> str:
+    """Return the kind of answer of a set's type: choice, number or short. Raises DataError for a type that it has not."""
+    task = EVERY[name]
+    for kind, types in task.declared.types.items():
+        if question_type in types:
+            return kind
+    title = task.declared.title.partition(":")[0]
+    expected = ", ".join(known for types in task.declared.types.values() for known in types)
     raise DataError(
-        f"VSI-Bench has no question type {question_type!r}; expected one of {', '.join((*VSI_CHOICE, *VSI_NUMBER))}. "
-        "Check that this is a file of VSI-Bench."
+        f"{title} has no question type {question_type!r}; expected one of {expected}. Check that this is a file of {title}."
     )
 
 
-_SPAR = CONSTANTS["spar"]
-
-
 SPAR_NUMBER = types_of("spar-bench", "number")
-
-
-SPAR_CHOICE = types_of("spar-bench", "choice")
 
 
 SPAR_VIEW_CHANGE = types_of("spar-bench", "short")
@@ -146,17 +139,7 @@ SPAR_MIDDLE = averaged(EVERY["spar-bench"])["middle"]
 SPAR_HIGH = averaged(EVERY["spar-bench"])["high"]
 
 
-SPAR_AXES: tuple[tuple[str, str], ...] = tuple((axis["up"], axis["down"]) for axis in _SPAR["axes"])
-
-
-def spar_kind(task: str) -> str:
-    for kind, tasks in (("choice", SPAR_CHOICE), ("number", SPAR_NUMBER), ("view change", SPAR_VIEW_CHANGE)):
-        if task in tasks:
-            return kind
-    expected = ", ".join((*SPAR_CHOICE, *SPAR_NUMBER, *SPAR_VIEW_CHANGE))
-    raise DataError(
-        f"SPAR-Bench has no task {task!r}; expected one of {expected}. Check that this is a file of SPAR-Bench."
-    )
+SPAR_AXES: tuple[tuple[str, str], ...] = tuple((axis["up"], axis["down"]) for axis in CONSTANTS["spar"]["axes"])
 
 
 def moves_in(text: str) -> dict[str, float] | None:
@@ -195,9 +178,6 @@ def view_change(moves: Mapping[str, float] | None, gold: str, *, relative_to_rep
     return graded_score(value, ",".join(f"{name}:{amount:g}" for name, amount in moves.items()))
 
 
-_OSI = CONSTANTS["osi"]
-
-
 OSI_CHOICE = types_of("osi-bench", "choice")
 
 
@@ -207,7 +187,7 @@ OSI_NUMBER = types_of("osi-bench", "number")
 OSI_DIRECTION = averaged(EVERY["osi-bench"])["relative_direction_avg"]
 
 
-OSI_STILL: Mapping[str, float] = _OSI["still"]
+OSI_STILL: Mapping[str, float] = CONSTANTS["osi"]["still"]
 """By category: below this much a thing counts as not moving."""
 
 

@@ -77,9 +77,16 @@ def vsi(rows: Sequence[ScoredRow]) -> dict[str, float]:
     Returns:
         Fractions by name, 0 to 1; empty for no rows.
     """
+    return _folded(rows, {"object_rel_direction": VSI_DIRECTION}, whole=True)
+
+
+def _folded(rows: Sequence[ScoredRow], averaged: Mapping[str, Sequence[str]], *, whole: bool) -> dict[str, float]:
+    """Return the means by question type, some of them folded into one, if all of these or any are there, and their mean."""
     by_type = means(rows, "question_type")
-    if all(name in by_type for name in VSI_DIRECTION):
-        by_type["object_rel_direction"] = mean([by_type.pop(name) for name in VSI_DIRECTION])
+    for name, parts in averaged.items():
+        known = [part for part in parts if part in by_type]
+        if known and (not whole or len(known) == len(parts)):
+            by_type[name] = mean([by_type.pop(part) for part in known])
     return {"overall": mean(list(by_type.values())), **by_type} if by_type else {}
 
 
@@ -235,12 +242,7 @@ def osi(rows: Sequence[ScoredRow]) -> dict[str, float]:
 
 def revsi(rows: Sequence[ScoredRow]) -> dict[str, float]:
     """Return the mean of each question type, four of them averaged over their parts, and `overall`, the plain mean of these."""
-    by_type = means(rows, "question_type")
-    for name, parts in REVSI_AVERAGED.items():
-        values = [by_type.pop(part) for part in parts if part in by_type]
-        if values:
-            by_type[name] = mean(values)
-    return {"overall": mean(list(by_type.values())), **by_type} if by_type else {}
+    return _folded(rows, REVSI_AVERAGED, whole=False)
 
 
 def revsi_figures(rows: Sequence[ScoredRow]) -> dict[str, float]:
@@ -249,6 +251,14 @@ def revsi_figures(rows: Sequence[ScoredRow]) -> dict[str, float]:
     by_type = revsi(rows)
     overall = {"overall": by_type.pop("overall")} if by_type else {}
     return overall | {f"{name}_{'mra' if name in numbers else 'accuracy'}": value for name, value in by_type.items()}
+
+
+def by_repeat(rows: Sequence[ScoredRow]) -> list[list[ScoredRow]]:
+    """Return the rows of each repeat of a run."""
+    parts: dict[str, list[ScoredRow]] = {}
+    for row in rows:
+        parts.setdefault(row.groups.get("repeat", ""), []).append(row)
+    return list(parts.values())
 
 
 def circular_rows(rows: Sequence[ScoredRow]) -> list[ScoredRow]:
@@ -295,10 +305,7 @@ def lego_puzzles(rows: Sequence[ScoredRow]) -> dict[str, float]:
     """Return `overall` and each category's figure, rotated forms of one question counting as one; none without such forms."""
     if not any("circle" in row.groups for row in rows):
         return {}
-    by_repeat: dict[str, list[ScoredRow]] = {}
-    for row in rows:
-        by_repeat.setdefault(row.groups.get("repeat", ""), []).append(row)
-    counted = [row for part in by_repeat.values() for row in circular_rows(part)]
+    counted = [row for part in by_repeat(rows) for row in circular_rows(part)]
     overall = micro(counted)
     parts = {f"{category}_accuracy": value for category, value in means(counted, "category").items()}
     return {} if overall is None else {"overall": overall, **parts}
@@ -374,16 +381,10 @@ MAIN: dict[str, str] = CONSTANTS["three_dsr"]["main"]
 """The main category (height, location, orientation, multi_object) of each of the twelve."""
 
 
-def groups_mean(rows: Sequence[ScoredRow], grouping: str) -> dict[str, float]:
-    """Return the mean of each group, and `overall`, the plain mean of these."""
+def groups_mean(rows: Sequence[ScoredRow], grouping: str, *, groups: bool) -> dict[str, float]:
+    """Return `overall`, the plain mean of the means of groups, and these if `groups` is True."""
     overall = macro(rows, grouping)
-    return {} if overall is None else {"overall": overall, **means(rows, grouping)}
-
-
-def types_mean(rows: Sequence[ScoredRow]) -> dict[str, float]:
-    """Return `overall`, the plain mean of the question types' means."""
-    overall = macro(rows, "question_type")
-    return {} if overall is None else {"overall": overall}
+    return {} if overall is None else {"overall": overall, **(means(rows, grouping) if groups else {})}
 
 
 COMPOSITES: Mapping[str, Callable[[Sequence[ScoredRow]], dict[str, float]]] = {
@@ -392,8 +393,8 @@ COMPOSITES: Mapping[str, Callable[[Sequence[ScoredRow]], dict[str, float]]] = {
     "spar_lmms_eval": partial(spar, grouping="question_type", view_change_in_middle=False),
     "site": site,
     "site_vlmevalkit": partial(site, options_when_unknown=CONSTANTS["site"]["options_when_unknown"]),
-    "mean_of_categories": partial(groups_mean, grouping="category"),
-    "mean_of_types": types_mean,
+    "mean_of_categories": partial(groups_mean, grouping="category", groups=True),
+    "mean_of_types": partial(groups_mean, grouping="question_type", groups=False),
     "stare": partial(stare, misses_count=True),
     "stare_kit": stare,
     "cv_bench": partial(cv_bench, halves=True),

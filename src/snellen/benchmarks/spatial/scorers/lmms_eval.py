@@ -35,9 +35,7 @@ from snellen.benchmarks.spatial.scorers.base import (
     score_letter,
     score_number,
     score_of_list,
-    spar_kind,
     view_change,
-    vsi_kind,
 )
 from snellen.benchmarks.spatial.scorers.latex_value import latex_value, words_value
 from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, MaskPixels, ReferenceFailsError, graded_points, stops
@@ -454,7 +452,7 @@ def vsi(reply: str, gold: str, question_type: str) -> Score:
     Raises:
         DataError: if the question type is none of the ten.
     """
-    if vsi_kind(question_type) == "choice":
+    if base.kind_of("vsi-bench", question_type) == "choice":
         return score_letter(first_piece(reply) or None, gold)
     predicted = first_number(reply)
     score = score_number(predicted, gold)
@@ -478,7 +476,7 @@ def spar(reply: str, gold: str, question_type: str) -> Score:
     Raises:
         DataError: if the task is none of the twenty.
     """
-    kind = spar_kind(question_type)
+    kind = base.kind_of("spar-bench", question_type)
     if kind == "choice":
         text, target = reply.lower(), gold.lower()
         right = text in target or (len(text) > 0 and text[0] == target)

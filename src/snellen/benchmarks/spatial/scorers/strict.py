@@ -284,15 +284,15 @@ def _plain(text: str) -> str:
     return word.lstrip("0") or "0" if word.isdecimal() else word
 
 
-def refspatial(reply: str, mask: MaskPixels, size: tuple[int, int]) -> Score:
+def refspatial(reply: str, mask: MaskPixels, size: tuple[int, int] | None) -> Score:
     """Score the share of points that lie on the mask; points outside the image are misses.
 
     Args:
         reply: the model's reply.
         mask: of any size: points are placed by their share of the sides.
-        size: width and height of the image, for a reply in pixels.
+        size: width and height of the image, for a reply in pixels; None where they are not known: those of the mask.
     """
-    read = strict_points(reply, *size)
+    read = strict_points(reply, *(size or mask.size))
     if not read:
         return Score(0.0, None, "invalid", "no point")
     width, height = mask.size
@@ -356,11 +356,6 @@ def score_lego(sample: Sample, reply: str) -> Score:
     if str(sample.meta.get("question_type", "")) == base.LEGO_SORT:
         return lego(reply, str(sample.meta["gold"]))
     return strict(sample, reply)
-
-
-def score_refspatial(sample: Sample, reply: str) -> Score:
-    """Score RefSpatial-Bench by the mask of the question, which is left unscored without one."""
-    return points.masked(sample, lambda mask: refspatial(reply, mask, points.image_size(sample) or mask.size))
 
 
 def score_robospatial(sample: Sample, reply: str) -> Score:

@@ -27,9 +27,7 @@ from snellen.benchmarks.spatial.scorers.base import (
     osi_is_number,
     osi_number,
     score_number,
-    spar_kind,
     view_change,
-    vsi_kind,
 )
 from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, MaskPixels, ReferenceFailsError, graded_points, stops
 from snellen.errors import DataError
@@ -284,7 +282,7 @@ def vsi(reply: str, gold: str, question_type: str) -> Score:
     Raises:
         DataError: if the question type is none of the ten.
     """
-    if vsi_kind(question_type) == "choice":
+    if base.kind_of("vsi-bench", question_type) == "choice":
         return score_option(reply, gold)
     return score_number(match_number(reply), gold)
 
@@ -295,7 +293,7 @@ def spar(reply: str, gold: str, question_type: str) -> Score:
     Raises:
         DataError: if the task is none of the twenty.
     """
-    kind = spar_kind(question_type)
+    kind = base.kind_of("spar-bench", question_type)
     if kind == "choice":
         return score_option(reply, gold)
     if kind == "number":
@@ -433,21 +431,6 @@ def score_lego(sample: Sample, reply: str) -> Score:
     """Score LEGO-Puzzles by the type of the question."""
     gold, kind = str(sample.meta["gold"]), str(sample.meta.get("question_type", ""))
     return lego(reply, gold, _options(sample), kind, circular="circle" in sample.meta)
-
-
-def circular_group(rows: Iterable[tuple[str, Mapping[str, str], str]]) -> tuple[bool, bool]:
-    """Return (right, resolved without a judge) of the forms of one question, each its reply, options and gold answer.
-
-    One wrong form settles the group, others unread or not.
-    """
-    resolved = True
-    for reply, options, gold in rows:
-        letter = infer(reply, options)
-        if letter is None:
-            resolved = False
-        elif letter != gold.strip():
-            return False, True
-    return resolved, resolved
 
 
 _SINGLE, _DOUBLE = re.compile(r"Answer': '"), re.compile(r"Answer\": \"")

@@ -38,7 +38,26 @@ def row_of(name: str, logged: Logged) -> dict[str, Any]:
     Raises:
         DataError: the line does not say what is needed to score its reply.
     """
-    return _ROWS[name](logged)
+    declared = TASKS[name].declared.lmms_eval.logged
+    return _declared(declared, logged) if declared else _ROWS[name](logged)
+
+
+def _declared(columns: Mapping[str, str], logged: Logged) -> dict[str, Any]:
+    """Return the columns that the set declares (`logged` of [lmms-eval])."""
+    needed = [place for place in columns.values() if place and place[0] != "@" and not place.endswith("?")]
+    metric, options = _with(logged, *needed), _options(logged)
+    values: dict[str, Any] = {"@input": _input(logged), "@options": list(options.values())}
+    values["@lines"] = "\n".join(f"{letter}. {text}" for letter, text in options.items())
+    values |= {f"@{letter}": text for letter, text in options.items()}
+    if "@target" in columns.values():
+        values["@target"] = _target(logged)
+    row = dict(metric) if "*" in columns else {}
+    for column, place in columns.items():
+        if place.startswith("@"):
+            row |= {column: values[place]} if place in values else {}
+        elif place:
+            row[column] = metric.get(place.removesuffix("?"))
+    return row
 
 
 def score_of(logged: Logged) -> float | None:
@@ -82,11 +101,6 @@ def _options(logged: Logged) -> dict[str, str]:
     return options_in(_input(logged))
 
 
-def _whole(*columns: str) -> Callable[[Logged], dict[str, Any]]:
-    """Of tasks whose metrics keep the whole row."""
-    return lambda logged: dict(_with(logged, *columns))
-
-
 def _mmsi(logged: Logged) -> dict[str, Any]:
     metric = _with(logged, "question_id")
     known = [name for name in logged if name.replace(".-", ".–") in TASKS["mmsi-bench"].groups]
@@ -110,12 +124,6 @@ def _mindcube(logged: Logged) -> dict[str, Any]:
     return {"id": f"{metric['type']}_{logged.get('doc_id')}", "question": _input(logged), "gt_answer": target}
 
 
-def _viewspatial(logged: Logged) -> dict[str, Any]:
-    listed = "\n".join(f"{letter}. {text}" for letter, text in _options(logged).items())
-    kind = _with(logged, "question_type")["question_type"]
-    return {"question": _input(logged), "choices": listed, "answer": _target(logged), "question_type": kind}
-
-
 def _site(logged: Logged) -> dict[str, Any]:
     adjusted = logged.get("chance_adjusted_acc")
     if not isinstance(adjusted, dict) or not isinstance(adjusted.get("total"), (int, float)):
@@ -133,41 +141,6 @@ def _site(logged: Logged) -> dict[str, Any]:
         "answer": _target(logged),
         "category": category,
         "dataset": next((key for key in names if key != category), ""),
-    }
-
-
-def _blink(logged: Logged) -> dict[str, Any]:
-    metric = _with(logged, "id", "gt_content", "sub_task")
-    return {
-        "idx": metric["id"],
-        "question": _input(logged),
-        "prompt": _input(logged),
-        "answer": metric["gt_content"],
-        "sub_task": metric["sub_task"],
-        "choices": list(_options(logged).values()),
-    }
-
-
-def _three_dsr(logged: Logged) -> dict[str, Any]:
-    metric = _with(logged, "qid", "category")
-    return {
-        "qid": metric["qid"],
-        "question": _input(logged),
-        "answer": _target(logged),
-        "category": metric["category"],
-        **_options(logged),
-    }
-
-
-def _embspatial(logged: Logged) -> dict[str, Any]:
-    metric = _with(logged, "id", "gt_content", "data_source")
-    return {
-        "question_id": metric["id"],
-        "question": _input(logged),
-        "answer": metric["gt_content"],
-        "answer_options": list(_options(logged).values()),
-        "data_source": metric["data_source"],
-        "relation": metric.get("sub_task"),
     }
 
 
@@ -202,16 +175,9 @@ def _omnispatial(logged: Logged) -> dict[str, Any]:
 
 
 _ROWS: Mapping[str, Callable[[Logged], dict[str, Any]]] = {
-    "vsi-bench": _whole("question_type", "ground_truth"),
     "mmsi-bench": _mmsi,
     "mindcube-tiny": _mindcube,
-    "viewspatial": _viewspatial,
     "site": _site,
-    "blink": _blink,
-    "3dsrbench": _three_dsr,
-    "embspatial": _embspatial,
     "mmsi-video-bench": _mmsi_video,
     "omnispatial": _omnispatial,
-    "spar-bench": _whole("task", "answer"),
-    "vsi-debiased": _whole("question_type", "ground_truth"),
 }

@@ -210,8 +210,8 @@ def _rows(
             yield number + 1, error, (), ()
             return
         masks = (ParquetCell(file, number - 1, "mask") if "mask" in counts else None,) if masked else ()
-        if task.pictures:
-            named = {column: counts[column] for column in task.pictures if column in counts}
+        if task.declared.source.pictures:
+            named = {column: counts[column] for column in task.declared.source.pictures if column in counts}
         else:
             named = {column: count for column, count in counts.items() if _PICTURES.fullmatch(column)} or counts
         for column in _written(parsed_row):

@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 from snellen.benchmarks.spatial.question import LETTERS, SpatialQuestion, lettered, options_in
+from snellen.benchmarks.spatial.scorers.base import STREAMING
 from snellen.benchmarks.spatial.scorers.lmms_eval import mindcube_type
 from snellen.benchmarks.spatial.scorers.vlmevalkit import yes_no_letters
 from snellen.benchmarks.spatial.tasks import SUB_BENCHES, Task
@@ -33,7 +34,6 @@ NOT_META = frozenset({"id", "question", "options", "answer", "cluster", "media",
 """Names of a set's values that mean something; every other name is a value that figures can be broken down by."""
 KEPT = ("whole", "literal")
 CIRCLE = 1_000_000
-STREAMING = "_streaming"
 NO_TAG = frozenset({"", "none", "nan", "null", "[]", "false"})
 STARE_KINDS = {"2d_va": "2d_trans", "2d_text_instruct": "2d_trans", "3d_va": "3d_trans", "3d_text_instruct": "3d_trans"}
 _SHARD = re.compile(r"-\d+-of-\d+$")
@@ -53,7 +53,7 @@ def question(task: Task, layout: Literal["official", "kit"], row: Row, at: int) 
     fields["groups"] = groups = {}
     if how.type_columns:
         groups["question_type"], fields["kind"] = _typed(row, task.declared.types, how.type_columns)
-    names = _columns(values.get("id", ""))
+    names = declared_columns(values.get("id", ""))
     if not names:
         fields["id"] = fields["index"] if kit else str(at)
     elif "?" in "".join(names):
@@ -79,16 +79,18 @@ def question(task: Task, layout: Literal["official", "kit"], row: Row, at: int) 
 
 def _add_media(task: Task, row: Row, how: Layout, fields: Fields) -> None:
     spec = how.rows.get("video", how.rows.get("media", ""))
-    if any(name.endswith("?") for name in _columns(spec)):  # one path as it stands, or a text that is made of it
+    if any(
+        name.endswith("?") for name in declared_columns(spec)
+    ):  # one path as it stands, or a text that is made of it
         name = _value(task, row, spec)
         media: tuple[str, ...] = (name,) if name else ()
     else:
-        media = paths(row, _columns(spec), kept=how.lists in KEPT)
+        media = paths(row, declared_columns(spec), kept=how.lists in KEPT)
     if "video" in how.rows:  # a name without a suffix is that of an MP4
         media = tuple(name if PurePosixPath(name).suffix else f"{name}.mp4" for name in media[:1])
     fields["media"] = media
-    fields["masks"] = paths(row, _columns(how.rows.get("mask", "")))
-    fields["segments"] = next((segments(row.get(name)) for name in _columns(how.rows.get("clips", ""))), ())
+    fields["masks"] = paths(row, declared_columns(how.rows.get("mask", "")))
+    fields["segments"] = next((segments(row.get(name)) for name in declared_columns(how.rows.get("clips", ""))), ())
     shared = _value(task, row, how.rows.get("cluster", ""))
     fields["cluster"] = shared or (media[0] if how.by_media and media else "")
 
@@ -97,7 +99,7 @@ def _add_options(task: Task, row: Row, how: Layout, fields: Fields) -> None:
     """Add the options where the kind of question has any: from a list, lines, columns, or the text, the first that has some."""
     if fields["kind"] not in how.with_options or fields.get("options"):
         return
-    if written := listed(row, *_columns(how.rows.get("options", "")), lists=how.lists):
+    if written := listed(row, *declared_columns(how.rows.get("options", "")), lists=how.lists):
         if how.options_as_written:
             fields["pieces"]["options"] = "\n".join(written)
         fields["options"] = dict(zip(LETTERS, written, strict=False)) if how.options_plain else lettered(written)
@@ -114,7 +116,7 @@ def _in_columns(row: Row, letters: str) -> dict[str, str]:
     return {letter: cell for letter in letters if (cell := maybe(row, letter)) and cell.lower() != "nan"}
 
 
-def _columns(spec: str | Cell) -> tuple[str, ...]:
+def declared_columns(spec: str | Cell) -> tuple[str, ...]:
     """Return the columns of a declared value, of which the first that a row has counts."""
     if isinstance(spec, Cell):
         return spec.first_of or (spec.column,)
@@ -123,7 +125,7 @@ def _columns(spec: str | Cell) -> tuple[str, ...]:
 
 def _value(task: Task, row: Row, spec: str | Cell) -> str:
     """Return a declared value: the first of the columns that the row has; empty where none has it and all may be missing."""
-    columns = _columns(spec)
+    columns = declared_columns(spec)
     if not columns:
         return ""
     cell = spec if isinstance(spec, Cell) else None

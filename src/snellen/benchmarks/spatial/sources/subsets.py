@@ -13,12 +13,12 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.question import QuestionSource, ShownMedia, SpatialQuestion
+from snellen.benchmarks.spatial.scorers.base import STREAMING
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, UsageError
 from snellen.text import comma_list
 
 OPTION = "subset"
-STREAMING = "_streaming"
 
 
 def chosen_subsets(task: Task, data: Data) -> tuple[str, ...]:
