@@ -13,7 +13,7 @@ import pytest
 from failing_runs import KEY, label, run
 from msgspec import structs
 
-from reports.test_report_browser import opened
+from reports.opened_page import opened
 from snellen import load_run
 from snellen.cli import main
 from snellen.engine.run_folder import RunFolder
