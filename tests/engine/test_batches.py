@@ -155,7 +155,7 @@ def test_replies_of_5xx_and_429_are_waited_for(tmp_path):
         assert_each_once(tmp_path / "run", server)
 
 
-def test_a_row_that_the_results_lack_is_asked_again_and_lines_that_are_of_no_row_are_passed_over(tmp_path):
+def test_lines_that_are_no_rows_and_rows_that_nobody_asked_are_passed_over(tmp_path):
     extra = (
         b"<html>not json</html>",
         b"",
@@ -164,14 +164,18 @@ def test_a_row_that_the_results_lack_is_asked_again_and_lines_that_are_of_no_row
         b'["a list"]',
         b'{"custom_id":"' + b"x" * (17 << 20) + b'"}',
     )
+    with BatchServer(Plan(answer=arithmetic_answer, extra_lines=extra)) as server:
+        run_batches(server.url, tmp_path / "run", N)
+        assert_each_once(tmp_path / "run", server)
 
+
+def test_a_row_that_the_results_lack_is_asked_again(tmp_path):
     def outcome(question, before):
         return "lost" if number(question) == 3 and not before else "ok"
 
-    with BatchServer(Plan(answer=arithmetic_answer, extra_lines=extra, outcome=outcome)) as server:
-        run = run_batches(server.url, tmp_path / "run", N)
-        assert run.meta.totals.ok == N and server.faults == []
-        assert server.asked["What is 3 mod 7?"] == 2 and sum(server.paid.values()) == N + 1
+    with BatchServer(Plan(answer=arithmetic_answer, outcome=outcome)) as server:
+        assert run_batches(server.url, tmp_path / "run", N).meta.totals.ok == N
+        assert server.asked["What is 3 mod 7?"] == 2
 
 
 def test_rows_that_make_validation_fail_are_recorded_and_the_others_asked_again(tmp_path):
