@@ -91,6 +91,8 @@ def test_a_subset_of_a_declared_set_and_its_table_of_the_kits(tmp_path: Path) ->
     assert (sample.id, sample.meta["turn"], sample.options) == ("7", "left", {"A": "left", "B": "right"})
     assert clip(sample).pick is not None
     assert "parts to run, by comma: left, right" in benchmark.options["subset"]
+    asked = benchmark.samples(Data(path=path / "turns.jsonl", options={"subset": "right"}))
+    assert [sample.meta["turn"] for sample in asked] == ["right", "right"]
 
 
 def test_answers_of_both_harnesses_to_a_declared_set_are_read(tmp_path: Path) -> None:

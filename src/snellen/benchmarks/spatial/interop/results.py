@@ -107,19 +107,11 @@ def _samples(task: Task, part: str, files: list[Path], problems: Problems) -> li
         if name in last:
             problems.add(last[name].name, f"passed over for {path.name}, which is of the same task and later")
         last[name] = path
-    if not task.in_payload:
-        return further.chosen_samples(task, last)
-    if own == "blink":
-        subtasks = {name: path for name, path in last.items() if name.startswith("blink_")}
-        return list(subtasks.values()) or list(last.values())
-    if own in last:
+    if own == "blink":  # its parts are the set, also where a file of the whole group is there
+        return [path for name, path in last.items() if name != own] or list(last.values())
+    if task.in_payload and own in last:
         return [last[own]]
-    if len(last) > 1:
-        raise DataError(
-            f"{files[0].parent}: samples of {', '.join(last)}, each of them a variant of {own}",
-            "Give one of the files.",
-        )
-    return list(last.values())
+    return further.chosen_samples(task, last)
 
 
 def _tables(task: Task, part: str, files: list[Path]) -> list[Path]:

@@ -12,7 +12,7 @@ from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, packed
 from snellen.benchmarks.spatial.sources.official import OfficialFiles
 from snellen.benchmarks.spatial.sources.subsets import SelectedQuestions, chosen_subsets, for_subsets
 from snellen.benchmarks.spatial.sources.vlmevalkit import KitFile
-from snellen.benchmarks.spatial.tasks import EVERY, MORE, Task
+from snellen.benchmarks.spatial.tasks import Task
 from snellen.errors import DataError, UsageError
 from snellen.sources.hub import HUB
 from snellen.sources.locator import ARCHIVES, on_disk
@@ -31,9 +31,9 @@ def source(task: Task, part: str, data: Data) -> QuestionSource:
     if data.path is None:
         hint = f"Give it: --data hf:{task.hub}, or a folder, a parquet or JSON file, or VLMEvalKit's table."
         raise UsageError(f"{task.name} needs its data, and none was given", hint)
-    subsets = chosen_subsets(task, data) if task.name in MORE else ()
+    subsets = () if task.in_payload else chosen_subsets(task, data)
     task = for_subsets(task, subsets)
-    path = questions_on_disk(str(data.path), task.name, part, subsets)
+    path = questions_on_disk(str(data.path), task, part)
     media = media_root(task, data, path)
     sources: Sequence[QuestionSource]
     if path.is_dir() and (tables := vlmevalkit.tables_in(task, part, path, subsets)):
@@ -76,7 +76,7 @@ def media_root(task: Task, data: Data, path: Path) -> Path:
     return path if path.is_dir() or path.name.lower().endswith(ARCHIVES) else path.absolute().parent
 
 
-def questions_on_disk(place: str, name: str, part: str, subsets: tuple[str, ...] = ()) -> Path:
+def questions_on_disk(place: str, task: Task, part: str) -> Path:
     """Return the path, or the folder of the hub's files: asked of the hub once a process.
 
     The questions are fetched first. Media, which may be a hundred gigabytes, come only when they are those of the benchmark,
@@ -87,12 +87,9 @@ def questions_on_disk(place: str, name: str, part: str, subsets: tuple[str, ...]
     """
     if not place.startswith(HUB):
         return Path(place)
-    task = for_subsets(EVERY[name], subsets)
     wanted = tuple(patterns(task, part))
-    if not task.media:
-        folder = on_disk(place, wanted)
-    else:
-        folder = on_disk(place, wanted, (*wanted, *task.media))  # OmniSpatial's questions lie in its archive
+    # OmniSpatial's questions lie in its archive.
+    folder = on_disk(place, wanted, (*wanted, *task.media)) if task.media else on_disk(place, wanted)
     if not any(folder.glob("*.tsv")):
         chosen(task, part, folder)
     if not task.media:
