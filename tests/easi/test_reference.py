@@ -11,11 +11,13 @@ import pytest
 from easi_stubs import Speaker
 from msgspec import structs
 
+from benchmarks.spatial import more_drawn
 from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.easi.reference import compare_with_easi
+from snellen.easi.result import locate_results
 from snellen.errors import UsageError
 from snellen.reports import runs as reporting
 from snellen.runs.run import load_run
@@ -239,3 +241,18 @@ def test_answers_of_another_harness_are_held_against_the_row_that_the_user_names
     assert any("1,901" in line for line in result.remarks) and "asked by VLMEvalKit" in result.remarks
     (row,) = result.rows
     assert (row.target, row.ours["easi"].delta, row.ours["easi"].status) == (53.8, -3.8, "acceptable")
+
+
+def test_a_run_of_a_set_without_a_place_in_the_payload_is_held_against_its_own_row(tmp_path, capsys):
+    data = more_drawn.draw("erqa", tmp_path / "data", kit=False)
+    evaluate("erqa", always(), data=data.path, out=tmp_path / "runs" / "erqa")
+    ran(tmp_path, "blink")
+    (one,) = compare_with_easi([tmp_path / "runs"])
+    assert [result.benchmark for result in one.results] == ["blink", "erqa"]
+    (row,) = one.results[1].rows
+    assert (row.data, row.model, row.target) == ("ERQA", "Qwen3-VL-8B-Instruct", 45.8)
+    assert row.ours["easi"].value is not None and set(one.entry.scores) == {"blink"}
+    assert main(["report", str(tmp_path / "runs"), "--reference", "easi"]) == 0
+    assert "ERQA" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="not an EASI benchmark"):
+        locate_results([tmp_path / "runs" / "erqa"])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from snellen.benchmarks.spatial import FURTHER
 from snellen.benchmarks.spatial.reference import known_bugs, published
 from snellen.benchmarks.spatial.reference.published import Average, Figures, points
 from snellen.benchmarks.spatial.reference.verification import (
@@ -22,7 +23,7 @@ from snellen.benchmarks.spatial.reference.verification import (
     status,
     verification_rows,
 )
-from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.benchmarks.spatial.tasks import EIGHT, EVERY
 from snellen.easi.leaderboard import LeaderboardEntry
 from snellen.easi.result import AnswerSource, BenchmarkResult, by_benchmark, find_sources
 from snellen.easi.score import score_result
@@ -171,14 +172,14 @@ def compare_with_easi(
     known_bugs.check(fault_names)
     _known(model)
     by_model: dict[str, list[AnswerSource]] = {}
-    for source in find_sources(results, trust=trust, say=say):
+    for source in find_sources(results, further=True, trust=trust, say=say):
         name = UNKNOWN_MODEL if source.run is None else source.run.meta.spec.model
         by_model.setdefault(name, []).append(source)
     return [_compare(name, by_benchmark(sources), model or name, fault_names) for name, sources in by_model.items()]
 
 
 def _known(model: str | None) -> None:
-    listed = {check.model for name in TASKS for check in verification_rows(name, None)}
+    listed = {check.model for name in EVERY for check in verification_rows(name, None)}
     if model is not None and not any(same_model(model, name) for name in listed):
         raise UsageError(f"EASI's verification table has no model {model!r}", f"It has: {', '.join(sorted(listed))}.")
 
@@ -186,9 +187,7 @@ def _known(model: str | None) -> None:
 def _compare(
     name: str, located: Mapping[str, BenchmarkResult], table_model: str, fault_names: Sequence[str]
 ) -> ReferenceComparison:
-    scored = {
-        task: {profile: score_result(result, profile) for profile in PROFILES} for task, result in located.items()
-    }
+    scored = {task: {profile: _scored(result, profile) for profile in PROFILES} for task, result in located.items()}
     values = {task: by_profile[PROFILES[0]].figures().overall for task, by_profile in scored.items()}
     table = published.table()
     measured = published.mean_over(values, EIGHT)
@@ -211,8 +210,14 @@ def _compare(
     )
 
 
+def _scored(result: BenchmarkResult, profile: str) -> BenchmarkResult:
+    """Return a result scored; without figures under a profile that its set does not have, as some have no lmms-eval task."""
+    known = result.task.in_payload or profile in FURTHER[result.task.name].profiles
+    return score_result(result, profile) if known else result
+
+
 def _entry(name: str, results: Iterable[BenchmarkResult]) -> LeaderboardEntry:
-    figures = {result.task.id: result.figures() for result in results if not result.half}
+    figures = {result.task.id: result.figures() for result in results if result.task.in_payload and not result.half}
     return LeaderboardEntry(
         name,
         {key: points(own.overall) for key, own in figures.items()},
@@ -242,7 +247,9 @@ def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> Refe
     frames = {source.get("frames") for source in sources}
     if len(result.runs) < len(result.sources) and any(row.frames for row in verification_rows(task.name, None)):
         remarks.append("the files do not say how many frames were shown")
-    rows = [] if result.half else verification_rows(task.name, frames.pop() if len(frames) == 1 else None)
+    options = result.runs[0].meta.spec.data.options if result.runs else None
+    shown = frames.pop() if len(frames) == 1 else None
+    rows = [] if result.half else verification_rows(task.name, shown, options)
     own = [row for row in rows if same_model(table_model, row.model)]
     remarks += [f"the table's {column} figures rest on {name}" for row in rows for column, name in row.gold.items()]
     return ReferenceResult(
@@ -291,7 +298,7 @@ def _held(check: VerificationRow, value: float | None, judged: bool) -> TargetDi
 def _printed(scored: Iterable[Mapping[str, BenchmarkResult]], names: Sequence[str]) -> Iterable[BugDifference]:
     if not names:
         return
-    every = list(scored)
+    every = [by_profile for by_profile in scored if by_profile[PROFILES[0]].task.in_payload]
     for profile in PROFILES:
         harness = HARNESSES[profile]
         figures = {by_profile[profile].id: _figures(by_profile[profile]) for by_profile in every}

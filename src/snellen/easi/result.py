@@ -14,7 +14,7 @@ from typing import Any
 
 from snellen.benchmarks.spatial.interop.results import benchmark_files
 from snellen.benchmarks.spatial.reference.published import Figures
-from snellen.benchmarks.spatial.tasks import TASKS, Task
+from snellen.benchmarks.spatial.tasks import MORE, TASKS, Task
 from snellen.easi.names import PARTS
 from snellen.engine.run_folder import runs_in
 from snellen.errors import UsageError
@@ -144,8 +144,8 @@ def locate_results(
 
 
 def by_benchmark(sources: Iterable[AnswerSource]) -> dict[str, BenchmarkResult]:
-    """Return the results of answers by task name, in EASI's order. Raises UsageError for two results of one benchmark."""
-    located: dict[str, list[AnswerSource]] = {name: [] for name in TASKS}
+    """Return the results of answers by task name, in EASI's order, sets without a place there last. Raises UsageError for two results of one benchmark."""
+    located: dict[str, list[AnswerSource]] = {name: [] for name in (*TASKS, *MORE)}
     for source in sources:
         located[source.task.name].append(source)
     for name, found in located.items():
@@ -155,7 +155,9 @@ def by_benchmark(sources: Iterable[AnswerSource]) -> dict[str, BenchmarkResult]:
                 f"there are {len(found)} results of {name}: {', '.join(source.name for source in found)}",
                 "Name the folders one by one, with one result for each benchmark.",
             )
-    return {name: BenchmarkResult(TASKS[name], tuple(found)) for name, found in located.items() if found}
+    return {
+        name: BenchmarkResult(TASKS.get(name) or MORE[name], tuple(found)) for name, found in located.items() if found
+    }
 
 
 def model_names(results: Mapping[str, BenchmarkResult]) -> list[str]:
@@ -170,11 +172,16 @@ def payload_backend(results: Mapping[str, BenchmarkResult]) -> str:
 
 
 def find_sources(
-    paths: Sequence[str | Path], *, trust: bool = False, say: Callable[[str], None] = lambda line: None
+    paths: Sequence[str | Path],
+    *,
+    further: bool = False,
+    trust: bool = False,
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[AnswerSource]:
     """Find the answers at paths: runs, folders of runs, and results of other harnesses; `trust` as for `load_run`.
 
-    A judge's run about one of the runs is not named: its verdicts are read with that run.
+    A judge's run about one of the runs is not named: its verdicts are read with that run. With `further`, runs of the spatial
+    sets that the payload has no place for are found too.
 
     Raises:
         UsageError: a path does not exist, or none has answers to a spatial benchmark.
@@ -189,8 +196,9 @@ def find_sources(
                 f"{path} does not exist", "Give run folders, or result folders of lmms-eval or VLMEvalKit."
             )
         runs = [load_run(folder, trust=trust) for folder in runs_in(path)]
-        found = [source for run in runs if (source := _of_run(run))] if runs else list(_of_harness_files(path))
-        others += [run for run in runs if _of_run(run) is None]
+        by_run = [(run, _of_run(run, further=further)) for run in runs]
+        found = [source for _, source in by_run if source is not None] if runs else list(_of_harness_files(path))
+        others += [run for run, source in by_run if source is None]
         if not runs and not found:
             without.append(path)
         sources += found
@@ -218,7 +226,9 @@ def _nothing(paths: Sequence[str | Path], others: Sequence[Run]) -> UsageError:
     )
 
 
-def _of_run(run: Run) -> AnswerSource | None:
+def _of_run(run: Run, *, further: bool) -> AnswerSource | None:
+    if further and (task := MORE.get(run.meta.spec.benchmark)) is not None:
+        return AnswerSource(task, run=run)
     name, _, half = run.meta.spec.benchmark.partition("/")
     known = name in TASKS and (not half or (name == "site" and half in PARTS))
     return AnswerSource(TASKS[name], half, run=run) if known else None

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.spatial import SPATIAL
+from snellen.benchmarks.spatial import FURTHER, SPATIAL
 from snellen.benchmarks.spatial.prompts.words import FORMS, whose_words
 from snellen.benchmarks.spatial.tasks import Task
 from snellen.easi import judged_scores
@@ -52,7 +52,7 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
         SnellenError: the answers or their questions cannot be read; see snellen.errors.
     """
     task, half = result.task, result.half
-    benchmark = SPATIAL[task.name]
+    benchmark = SPATIAL.get(task.name) or FURTHER[task.name]
     scoring.profiles_of(benchmark, profile)  # refuse an unknown profile before anything is read
     builder = ScoreBuilder()
     rows = done = unscored = count = 0

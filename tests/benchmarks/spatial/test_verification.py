@@ -13,9 +13,9 @@ from snellen.benchmarks.spatial.reference.verification import (
     status,
     verification_rows,
 )
-from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
+from snellen.benchmarks.spatial.tasks import EIGHT, EVERY, TASKS
 
-EVERY = [(check, harness) for check in checks() for harness in check.measured]
+EACH = [(check, harness) for check in checks() for harness in check.measured]
 
 
 def named(one: tuple[VerificationRow, str]) -> str:
@@ -23,7 +23,7 @@ def named(one: tuple[VerificationRow, str]) -> str:
     return f"{check.data}-{check.model}-{harness}"
 
 
-@pytest.mark.parametrize("one", [one for one in EVERY if one[0].target is not None], ids=named)
+@pytest.mark.parametrize("one", [one for one in EACH if one[0].target is not None], ids=named)
 def test_the_rule_gives_each_mark_that_the_table_prints(one):
     check, harness = one
     assert status(check.delta(check.measured[harness])) == check.marked[harness]
@@ -32,7 +32,7 @@ def test_the_rule_gives_each_mark_that_the_table_prints(one):
 def test_only_the_two_misprinted_differences_are_not_those_of_their_figures():
     printed = {
         (check.data, check.model, harness): (shown, check.delta(check.measured[harness]))
-        for check, harness in EVERY
+        for check, harness in EACH
         if (shown := check.printed_delta.get(harness)) is not None
     }
     assert printed == {
@@ -70,7 +70,9 @@ def test_the_limits_are_within_either_way(delta, wanted):
 def test_every_row_is_there_once_and_names_data_that_snellen_has():
     keys = [(check.data, check.model) for check in checks()]
     assert len(keys) == len(set(keys)) == 82
-    assert {check.benchmark for check in checks()} - {""} == set(TASKS)
+    assert {check.benchmark for check in checks()} - {""} <= set(EVERY) and set(TASKS) <= {
+        check.benchmark for check in checks()
+    }
     assert {check.metric for check in checks()} == {"overall", "circ_eval_overall"}
     assert all(0 <= value <= 100 for check in checks() for value in check.measured.values())
 
@@ -136,3 +138,16 @@ def test_a_run_of_one_of_the_eight_stands_beside_its_column(name):
     assert table.profile in benchmark.score
     assert len(table.rows) == (19 if name in EIGHT[:5] else 18)
     assert all(member.published == () for member in benchmark.members)
+
+
+def test_rows_of_sets_without_a_place_in_the_payload_are_those_of_the_runs_options() -> None:
+    def data(name: str, **options: str) -> set[str]:
+        return {row.data for row in verification_rows(name, None, options)}
+
+    assert data("stare") == set() and data("stare", prompting="cot") == {"StareBench_CoT"}
+    assert data("stare", prompting="vlmevalkit-cot") == {"StareBench_CoT"}
+    assert data("spatialviz") == {"SpatialVizBench"} and data("spatialviz", prompting="lmms-eval") == set()
+    assert data("refspatial", subset="placement, location") == {"RefSpatial_wo_unseen"} and data("refspatial") == set()
+    assert data("osi-bench", prompting="visual-first") == {"OSI-Bench_32frame, visual first"}
+    assert {row.data for row in checks() if not row.benchmark} == {"MindCubeBench_raw_qa", "SparBench_tiny"}
+    assert all(row.benchmark in EVERY for row in checks() if row.benchmark)

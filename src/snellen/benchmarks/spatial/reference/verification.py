@@ -14,12 +14,16 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks.spatial.prompts.words import SHORT_NAMES
+
 Status: TypeAlias = Literal["strong", "acceptable", "beyond"]
 STRONG, ACCEPTABLE = 2.5, 5.0
 """Points that a figure may lie from its target, either way, to be strong and to be acceptable: the limits are within."""
 HARNESSES: Mapping[str, str] = {"easi": "vlmevalkit", "vlmevalkit": "vlmevalkit", "lmms-eval": "lmms-eval"}
 """Scoring profile to the column of the table that was made by the same rules."""
 _DIGITS = 6
+FIRST_FORM = "vlmevalkit"
+"""What a set is asked in without `-o prompting`."""
 
 
 class _ModelRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +40,7 @@ class _DataTable(Struct, frozen=True, forbid_unknown_fields=True):
     data: str
     rows: tuple[_ModelRow, ...]
     benchmark: str = ""
+    options: Mapping[str, str] = {}
     frames: int | None = None
     metric: str = "overall"
     gold: Mapping[str, str] = {}
@@ -47,6 +52,7 @@ class VerificationRow(Struct, frozen=True):
     Attributes:
         data: which questions, as VLMEvalKit calls them.
         benchmark: the same data in Snellen, empty where it is not there.
+        options: those of a run that is about the same questions, asked in the same way.
         frames: of each video; None where the table does not say, or nothing moves.
         metric: what the figures are, by the payload's key.
         model: the model's name on the hub without its organisation.
@@ -59,6 +65,7 @@ class VerificationRow(Struct, frozen=True):
 
     data: str
     benchmark: str
+    options: Mapping[str, str]
     frames: int | None
     metric: str
     model: str
@@ -105,6 +112,7 @@ def _check(table: _DataTable, row: _ModelRow) -> VerificationRow:
     return VerificationRow(
         table.data,
         table.benchmark,
+        table.options,
         table.frames,
         table.metric,
         row.model,
@@ -117,13 +125,26 @@ def _check(table: _DataTable, row: _ModelRow) -> VerificationRow:
     )
 
 
-def verification_rows(benchmark: str, frames: int | None) -> Sequence[VerificationRow]:
-    """Return the rows about a benchmark, of videos those with as many frames."""
+def verification_rows(
+    benchmark: str, frames: int | None, options: Mapping[str, str] | None = None
+) -> Sequence[VerificationRow]:
+    """Return the rows about a benchmark, of videos those with as many frames; with `options`, those of a run's options.
+
+    An option that the run does not have has the value that the benchmark takes without it: the first form, all subsets.
+    """
     return [
         check
         for check in checks()
-        if check.benchmark == benchmark and (check.frames is None or frames is None or check.frames == frames)
+        if check.benchmark == benchmark
+        and (check.frames is None or frames is None or check.frames == frames)
+        and (options is None or all(_value(options, name) == _value(check.options, name) for name in check.options))
     ]
+
+
+def _value(options: Mapping[str, str], name: str) -> str:
+    """Return an option's value in one spelling: forms by their full names, subsets in alphabetical order."""
+    value = options.get(name, FIRST_FORM if name == "prompting" else "")
+    return SHORT_NAMES.get(value, value) if name == "prompting" else ",".join(sorted(value.replace(" ", "").split(",")))
 
 
 def same_model(typed: str, listed: str) -> bool:
