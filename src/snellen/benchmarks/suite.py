@@ -34,6 +34,14 @@ def by_member(members: Mapping[str, Benchmark]) -> Summary:
     return summarize
 
 
+def _common_profiles(name: str, members: Sequence[Benchmark]) -> dict[str, str]:
+    """Return the profiles that all members have. Raises ValueError where there is none."""
+    common = set(members[0].profiles).intersection(*(member.profiles for member in members))
+    if not common:
+        raise ValueError(f"suite {name}: no profile is common to all of {[member.name for member in members]}")
+    return {profile: text for profile, text in members[0].profiles.items() if profile in common}
+
+
 def suite(
     name: str,
     members: Sequence[Benchmark],
@@ -74,13 +82,7 @@ def suite(
     named = {member_name(name, member): member for member in members}
     if len(named) != len(members):
         raise ValueError(f"suite {name}: two members share a name: {[member.name for member in members]}")
-    profiles = {
-        profile: text
-        for profile, text in members[0].profiles.items()
-        if all(profile in member.profiles for member in members)
-    }
-    if not profiles:
-        raise ValueError(f"suite {name}: no profile is common to all of {[member.name for member in members]}")
+    profiles = _common_profiles(name, members)
     options = {option: text for member in members for option, text in member.options.items()}
 
     def seen_by(member: Benchmark, data: Data) -> Data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -14,7 +15,11 @@ from snellen.cli.options import JudgeKeyEnv, JudgeUrl
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
+    from snellen.curation.evidence import Fetch
+    from snellen.curation.release import ReleasedSet
     from snellen.curation.workspace import StageFile, Work
+    from snellen.engine.progress import Display
+    from snellen.models.base import ModelOptions
 
 SOURCE, ASKED, DRAWN = "Input", "Questions", "Sampling and output"
 
@@ -278,7 +283,6 @@ def curate(
     from msgspec import structs
 
     from snellen.cli.console import note
-    from snellen.curation import DECIDING, STAGES
     from snellen.curation import stages as curation
     from snellen.curation.evidence import PagesFolder
     from snellen.curation.leaks import LeakRule
@@ -288,29 +292,15 @@ def curate(
     from snellen.curation.workspace import open_work
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
-    from snellen.errors import UsageError
 
-    skipped = tuple(comma_list(stages.skip))
-    for stage in skipped:
-        if stage not in DECIDING:
-            raise UsageError(f"--skip {stage}: the stages that can be skipped are {', '.join(DECIDING)}")
-    selected = [stage for stage in STAGES if stage not in skipped] if stages.stage == "all" else [stages.stage]
+    skipped, selected = _chosen_stages(stages)
     options = shared.model_options(generation, endpoint, media)
     judge_options = structs.replace(options, base_url=None, key_env=None, media=shared.MediaOptions().settings())
     progress = display(as_json=output.as_json, quiet=output.quiet)
     tools = settings_of(sources.tools, sources.collection)
     # The requirements of later stages are checked before the first request.
     rule = LeakRule(k=leaks.hits, drop=tuple(comma_list(leaks.drop)), near=leaks.near, alike=leaks.alike).checked()
-    if "leaks" in selected and tools is None:
-        raise UsageError(
-            "the leakage audit has nothing to search in",
-            "Add --collection FOLDER or --tools FILE, or skip it with --skip leaks.",
-        )
-    if "evidence" in selected and sources.pages is None and tools is None:
-        raise UsageError(
-            "the evidence check has nowhere to fetch from",
-            "Add --pages FOLDER, --collection FOLDER or --tools FILE, or skip it with --skip evidence.",
-        )
+    _require_sources(selected, sources, searchable=tools is not None)
     saved = PagesFolder(sources.pages) if sources.pages is not None and "evidence" in selected else None
     if "pack" in selected:
         require_release_names(stages.name or "curated", stages.version)
@@ -330,42 +320,15 @@ def curate(
         work = open_work(out, candidates, images, stages.name)
         done: list[StageFile] = []
         if "hard" in selected:
-            done.append(
-                curation.filter_hard(
-                    work,
-                    hard.model or (),
-                    repeats=hard.repeats,
-                    max_correct=hard.max_correct,
-                    correct=hard.correct,
-                    judge=hard.judge,
-                    judge_base_url=hard.judge_base_url,
-                    judge_key_env=hard.judge_key_env,
-                    options=options,
-                    display=progress,
-                )
-            )
+            done.append(_filter_hard(work, hard, options, progress))
         if "leaks" in selected and tools is not None:
             for line in tools.notices():
                 note(line)
             search, engine = search_by(tools, looks), engine_name(tools, looks)
             done.append(curation.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, notify=note))
         if "evidence" in selected:
-            fetch = saved if saved is not None else fetch_by(tools) if tools is not None else None
-            done.append(
-                curation.check_evidence(
-                    work,
-                    fetch,
-                    least=evidence.min_pages,
-                    judge=evidence.evidence_judge,
-                    rubric=evidence.rubric,
-                    base_url=hard.judge_base_url,
-                    key_env=hard.judge_key_env,
-                    skip=skipped,
-                    options=judge_options,
-                    display=progress,
-                    notify=note,
-                )
-            )
+            fetch = saved or (fetch_by(tools) if tools is not None else None)
+            done.append(_check_evidence(work, fetch, hard, evidence, skipped, judge_options, progress))
         if "review" in selected:
             if not output.as_json:
                 _show(work, done)
@@ -381,18 +344,99 @@ def curate(
                 skip=skipped,
                 without_undecided=stages.without_undecided,
             )
-        if output.as_json:
-            from snellen.cli.console import show_json
+        _show_results(work, done, packed, as_json=output.as_json)
 
-            results = {stage.stage: {"counts": stage.counts(), **stage.summary} for stage in done}
-            show_json({"work": out, "stages": results, "pack": None if packed is None else structs.asdict(packed)})
-            return
-        _show(work, done)
-        if packed is not None:
-            for id_, why in packed.left_out.items():
-                note(f"omitted: {id_}, edited in the review. {why}")
-            print(f"{packed.questions:,} questions in {packed.path} (SHA-256 {packed.sha256})")
-            print(f"Run it: snellen run fika --data {packed.path} --model KIND:NAME")
+
+def _chosen_stages(stages: StageOptions) -> tuple[tuple[str, ...], list[str]]:
+    """Return the stages that are skipped, and those that run. Raises UsageError for one that cannot be skipped."""
+    from snellen.curation import DECIDING, STAGES
+    from snellen.errors import UsageError
+
+    skipped = tuple(comma_list(stages.skip))
+    for stage in skipped:
+        if stage not in DECIDING:
+            raise UsageError(f"--skip {stage}: the stages that can be skipped are {', '.join(DECIDING)}")
+    return skipped, [stage for stage in STAGES if stage not in skipped] if stages.stage == "all" else [stages.stage]
+
+
+def _filter_hard(work: Work, hard: HardOptions, options: ModelOptions, progress: Display) -> StageFile:
+    """Let the models answer each candidate, and keep those that are hard."""
+    from snellen.curation import stages as curation
+
+    return curation.filter_hard(
+        work,
+        hard.model or (),
+        repeats=hard.repeats,
+        max_correct=hard.max_correct,
+        correct=hard.correct,
+        judge=hard.judge,
+        judge_base_url=hard.judge_base_url,
+        judge_key_env=hard.judge_key_env,
+        options=options,
+        display=progress,
+    )
+
+
+def _check_evidence(
+    work: Work,
+    fetch: Fetch | None,
+    hard: HardOptions,
+    evidence: EvidenceOptions,
+    skipped: tuple[str, ...],
+    options: ModelOptions,
+    progress: Display,
+) -> StageFile:
+    """Fetch the pages that support each answer, and let the judge read them."""
+    from snellen.cli.console import note
+    from snellen.curation import stages as curation
+
+    return curation.check_evidence(
+        work,
+        fetch,
+        least=evidence.min_pages,
+        judge=evidence.evidence_judge,
+        rubric=evidence.rubric,
+        base_url=hard.judge_base_url,
+        key_env=hard.judge_key_env,
+        skip=skipped,
+        options=options,
+        display=progress,
+        notify=note,
+    )
+
+
+def _require_sources(selected: Sequence[str], sources: CurationSourceOptions, *, searchable: bool) -> None:
+    """Raise UsageError for a stage that has nothing to search in or nowhere to fetch from."""
+    from snellen.errors import UsageError
+
+    if "leaks" in selected and not searchable:
+        raise UsageError(
+            "the leakage audit has nothing to search in",
+            "Add --collection FOLDER or --tools FILE, or skip it with --skip leaks.",
+        )
+    if "evidence" in selected and sources.pages is None and not searchable:
+        raise UsageError(
+            "the evidence check has nowhere to fetch from",
+            "Add --pages FOLDER, --collection FOLDER or --tools FILE, or skip it with --skip evidence.",
+        )
+
+
+def _show_results(work: Work, done: list[StageFile], packed: ReleasedSet | None, *, as_json: bool) -> None:
+    """Print what the stages counted and the benchmark that was packed."""
+    from msgspec import structs
+
+    from snellen.cli.console import note, show_json
+
+    if as_json:
+        results = {stage.stage: {"counts": stage.counts(), **stage.summary} for stage in done}
+        show_json({"work": work.path, "stages": results, "pack": None if packed is None else structs.asdict(packed)})
+        return
+    _show(work, done)
+    if packed is not None:
+        for id_, why in packed.left_out.items():
+            note(f"omitted: {id_}, edited in the review. {why}")
+        print(f"{packed.questions:,} questions in {packed.path} (SHA-256 {packed.sha256})")
+        print(f"Run it: snellen run fika --data {packed.path} --model KIND:NAME")
 
 
 def _serve_review(work: Work, reviewers: int, port: int, skip: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,29 @@ class RunOutputOptions(shared.OutputOptions, CheckOptions):
     log: shared.LogTo = None
 
 
+def _folders(specs: Sequence[RunSpec], out: Path | None, typed: Mapping[str, str]) -> list[Path]:
+    """Return the folder of each run; `typed` is how the user named each benchmark.
+
+    Raises:
+        UsageError: two runs would share one.
+    """
+    from snellen.runs.perform import default_folder
+
+    folders = [
+        out
+        if out is not None and len(specs) == 1
+        else default_folder(structs.replace(spec, benchmark=typed[spec.benchmark]), out or Path("results"))
+        for spec in specs
+    ]
+    if specs and (shard := specs[0].shard):
+        from snellen.engine.sharding import shard_folder
+
+        folders = [shard_folder(folder, shard) for folder in folders]
+    if len(set(folders)) < len(folders):
+        raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
+    return folders
+
+
 def run(
     benchmark: list[str] = argument(
         "Benchmarks to run (`snellen list` shows them), or a plan (.toml).", value="BENCHMARK"
@@ -110,7 +133,6 @@ def run(
     """
     from snellen.benchmarks.registry import find, lasting_name
     from snellen.cli import environment
-    from snellen.runs.perform import default_folder
     from snellen.runs.settings import run_spec
 
     if (plan := plan_among(benchmark)) is not None:
@@ -143,19 +165,7 @@ def run(
         for name in found
         for model in models
     ]
-    out = settings.out
-    folders = [
-        out
-        if out is not None and len(specs) == 1
-        else default_folder(structs.replace(spec, benchmark=typed[spec.benchmark]), out or Path("results"))
-        for spec in specs
-    ]
-    if base.shard:
-        from snellen.engine.sharding import shard_folder
-
-        folders = [shard_folder(folder, base.shard) for folder in folders]
-    if len(set(folders)) < len(folders):
-        raise UsageError("two of these runs would share a folder", "Run them one by one, each with its own --out.")
+    folders = _folders(specs, settings.out, typed)
     is_checked = output.fail_under or output.junit is not None or output.step_summary is not None
     checks = CheckReport(output) if is_checked else None
     with contextlib.ExitStack() as stack:

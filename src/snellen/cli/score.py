@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,10 @@ from snellen.text import json_or_none
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from snellen.runs.costs import Cost
     from snellen.runs.scoring import Scored, Summary
+    from snellen.runs.trackers import TrackerTarget
+    from snellen.scoring.taxonomy import ClassTables
     from snellen.types import Metric
 
 
@@ -113,38 +117,13 @@ def score(
     from snellen.runs.reviews.rules import review_rules
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
-    from snellen.runs.scoring import LINES, summary_json
-    from snellen.scoring.extract.base import READING_VERSION
+    from snellen.runs.scoring import summary_json
     from snellen.scoring.taxonomy import ClassTables
 
     as_json, per_sample = output.as_json, output.per_sample
     report, least = CheckReport(checks), checks.least_coverage()
-    cost, per_correct = None, None
-    if prices is not None:
-        from snellen.engine.run_folder import RunFolder
-        from snellen.runs import costs
-
-        folder = RunFolder(results)
-        if not folder.exists():
-            raise UsageError(f"--prices needs recorded usage; {results} is not a run", "Name a run folder.")
-        cost = costs.recorded(folder, prices)
-        per_correct = None if not cost.whole else _per_correct(results, cost.dollars, trust=trust)
-    if disagreements and profile is None:
-        profile = "all"
-    if (
-        disagreements
-        and profile != "all"
-        and len({name.strip() for name in (profile or "").split(",")}) < 2
-        and profile != "reviewed"
-    ):
-        raise UsageError("--disagreements compares profiles; only one was named", "Use --profile A,B or --profile all.")
-    if reviews != ReviewOptions() and not {"reviewed", "audited"} & {
-        name.strip() for name in (profile or "").split(",")
-    }:
-        raise UsageError(
-            "--of, --wrong-gold, --ambiguous and --gold are for the profiles reviewed and audited",
-            "Add --profile reviewed or --profile audited.",
-        )
+    cost, per_correct = (None, None) if prices is None else _costs_at(results, prices, trust=trust)
+    profile = _profiles(profile, reviews, disagreements=disagreements)
     reading.require_used()
     read_before = reading_version(results)
     targets = log_targets(output.log) if output.log else []
@@ -191,50 +170,99 @@ def score(
         notes = [f"the profiles differ on {differing:,} of {total:,} answers", *notes]
     rows, lacks = _checks(report, results, summary, answered, least)
     if classes is not None:
-        result = summary_json(summary)
-        result |= _failures(results, data, answered, total, trust=trust)
-        if rows:
-            result["checks"] = rows
-        for scores in result["profiles"]:
-            if rows := classes.rows(scores["profile"]):
-                scores["classes"] = rows
-        if classes.too_many:
-            notes = [
-                *notes,
-                f"more than {classes.limit:,} classes: their table is left out (docs/diagnosis.md makes it)",
-            ]
-        if cost is not None:
-            result["cost"] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
-            result["cost"] |= {"uncounted": cost.uncounted} if cost.uncounted else {}
-            result["cost_per_correct"] = per_correct
+        result = summary_json(summary) | _failures(results, data, answered, total, trust=trust)
+        result |= {"checks": rows} if rows else {}
+        result |= {} if cost is None else _cost_json(cost, per_correct)
+        notes = [*notes, *_add_classes(result, classes)]
         show_json(result)
     elif _has_score(summary) or summary.details:
         _show_tables(results, summary, answered, trust=trust, every=output.every)
-        for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
-            print(line)
-    if cost is not None:
-        notes = [*notes, costs.sentence(cost, per_correct)]
-    elif (paid := _recorded_cost(results, trust=trust)) is not None:
-        notes = [*notes, paid]
-    if read_before not in (None, READING_VERSION) and "strict" in summary.metrics:
-        notes = [
-            *notes,
-            f"profile strict reads replies by version {READING_VERSION} of its rules; the summary before was of version {read_before} "
-            "(docs/extraction.md)",
-        ]
-    for line in [*summary.unread_lines(), *notes]:
+    notes = [*notes, *_cost_notes(results, cost, per_correct, trust=trust)]
+    for line in [*summary.unread_lines(), *notes, *_read_otherwise(read_before, summary)]:
         note(f"note: {line}" if not line.startswith(" ") else line)
-    if targets:
-        from snellen.runs.run import load_run
-        from snellen.runs.trackers.content import tracked_answers, tracked_run
-
-        if (results / "run_meta.json").is_file():
-            run = load_run(results, trust=trust).moved(data.data, data.images, data.benchmark_options())
-            log_tracked(targets, tracked_run(run, summary.metrics))
-        else:
-            log_tracked(targets, tracked_answers(summary.benchmark, results.name, summary.metrics))
+    _log(targets, results, data, summary, trust=trust)
     if status := report.finish(UNANSWERED if lacks else 0, as_json=as_json):
         raise typer.Exit(status)
+
+
+def _costs_at(results: Path, prices: Path, *, trust: bool) -> tuple[Cost, float | None]:
+    """Return what a run's recorded usage costs at these prices, and what a correct answer costs where that is known."""
+    from snellen.engine.run_folder import RunFolder
+    from snellen.runs import costs
+
+    folder = RunFolder(results)
+    if not folder.exists():
+        raise UsageError(f"--prices needs recorded usage; {results} is not a run", "Name a run folder.")
+    cost = costs.recorded(folder, prices)
+    return cost, None if not cost.whole else _per_correct(results, cost.dollars, trust=trust)
+
+
+def _cost_notes(results: Path, cost: Cost | None, per_correct: float | None, *, trust: bool) -> list[str]:
+    """Return what the answers cost, in a line: at the prices that the user names, else as they carry it; empty without."""
+    from snellen.runs.costs import sentence
+
+    if cost is not None:
+        return [sentence(cost, per_correct)]
+    paid = _recorded_cost(results, trust=trust)
+    return [] if paid is None else [paid]
+
+
+def _add_classes(result: dict[str, Any], classes: ClassTables) -> list[str]:
+    """Add the tables of classes to the profiles of a result in JSON; return a note where there are too many classes."""
+    for scores in result["profiles"]:
+        if rows := classes.rows(scores["profile"]):
+            scores["classes"] = rows
+    many = f"more than {classes.limit:,} classes: their table is left out (docs/diagnosis.md makes it)"
+    return [many] if classes.too_many else []
+
+
+def _read_otherwise(before: int | None, summary: Summary) -> list[str]:
+    """Return a note where the summary before was read by another version of the rules."""
+    from snellen.scoring.extract.base import READING_VERSION
+
+    if before in (None, READING_VERSION) or "strict" not in summary.metrics:
+        return []
+    return [
+        f"profile strict reads replies by version {READING_VERSION} of its rules; the summary before was of version {before} "
+        "(docs/extraction.md)"
+    ]
+
+
+def _cost_json(cost: Cost, per_correct: float | None) -> dict[str, Any]:
+    about: dict[str, Any] = {"dollars": cost.dollars, "answers": cost.answers, "without_usage": cost.without}
+    about |= {"uncounted": cost.uncounted} if cost.uncounted else {}
+    return {"cost": about, "cost_per_correct": per_correct}
+
+
+def _profiles(profile: str | None, reviews: ReviewOptions, *, disagreements: bool) -> str | None:
+    """Return the profiles to score by. Raises UsageError for options that they leave without effect."""
+    if disagreements and profile is None:
+        profile = "all"
+    named = {name.strip() for name in (profile or "").split(",")}
+    if disagreements and profile not in ("all", "reviewed") and len(named) < 2:
+        raise UsageError("--disagreements compares profiles; only one was named", "Use --profile A,B or --profile all.")
+    if reviews != ReviewOptions() and not {"reviewed", "audited"} & named:
+        raise UsageError(
+            "--of, --wrong-gold, --ambiguous and --gold are for the profiles reviewed and audited",
+            "Add --profile reviewed or --profile audited.",
+        )
+    return profile
+
+
+def _log(
+    targets: Sequence[TrackerTarget], results: Path, data: shared.DataOptions, summary: Summary, *, trust: bool
+) -> None:
+    """Log the scores of a run, or of a file of answers, to the trackers that the user names."""
+    if not targets:
+        return
+    from snellen.runs.run import load_run
+    from snellen.runs.trackers.content import tracked_answers, tracked_run
+
+    if (results / "run_meta.json").is_file():
+        run = load_run(results, trust=trust).moved(data.data, data.images, data.benchmark_options())
+        log_tracked(targets, tracked_run(run, summary.metrics))
+    else:
+        log_tracked(targets, tracked_answers(summary.benchmark, results.name, summary.metrics))
 
 
 def reading_version(results: Path) -> int | None:
@@ -249,6 +277,15 @@ def reading_version(results: Path) -> int | None:
 
 
 def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool, every: bool) -> None:
+    """Print the tables, then the lines that the benchmark adds to them."""
+    from snellen.runs.scoring import LINES
+
+    _show_metrics(results, summary, answered, trust=trust, every=every)
+    for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
+        print(line)
+
+
+def _show_metrics(results: Path, summary: Summary, answered: int, *, trust: bool, every: bool) -> None:
     """Print the table of metrics, or the benchmark's own tables of a run's only profile; with `every`, both."""
     if len(summary.metrics) == len(summary.details) == 1 and (results / "run_meta.json").is_file():
         from snellen.runs.run import load_run

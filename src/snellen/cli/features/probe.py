@@ -152,27 +152,18 @@ def probe(
     test, every row is tested once by stratified cross-validation.
     """
     from msgspec import to_builtins
-    from msgspec.structs import replace
 
-    from snellen.features.encoder_identity import training_identity
     from snellen.features.probes import probe as train_probe
-    from snellen.features.probes.network_probe import NetworkProbe
     from snellen.features.published import published_figures
     from snellen.features.store import open_store
     from snellen.features.store.format import PATCH_TOKENS
     from snellen.types import Metric
 
     method, standardise, c = linear.method, linear.standardise, linear.c
+    of_linear = _given_of_linear(linear, grid, few, details)
     network.check(
-        {
-            "--method": method != "logistic",
-            "--protocol": grid.protocol != "standard",
-            "--standardise": standardise != "none",
-            "--c": c is not None,
-            "--shots": few.shots is not None,
-            "--save": details.save,
-            **({"--output": output is not None, "--layers": sweeps.layers} if network.probe == "attentive" else {}),
-        }
+        of_linear
+        | ({"--output": output is not None, "--layers": sweeps.layers} if network.probe == "attentive" else {})
     )
     _check_details(details, method)
     if method == "heads" or grid.protocol == "fgbmk-legacy":
@@ -193,10 +184,7 @@ def probe(
         raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
     if few.shots is not None:
         _require_alone(comparison, sweeps, "--shots")
-        if details.save or details.per_class or details.calibration or details.confusion is not None:
-            raise UsageError("--shots trains many layers.", "Omit --save, --per-class, --calibration and --confusion.")
-        if train is None or test is None:
-            raise UsageError("--shots draws rows of one split and tests on another.", "Name --train and --test.")
+        train, test = _split_of_shots(details, train, test)
         settings: dict[str, Any] = {"method": method, "standardise": standardise, "share": splits.held_out}
         settings["strengths"] = None if c is None else numbers(c, "--c", float, "0.01,1,100")
         _few_shot(
@@ -241,13 +229,45 @@ def probe(
     if as_json and comparisons:
         settings["comparisons"] = comparisons
     if details.save:
-        if isinstance(fitted, NetworkProbe) or fitted.head is None:
-            raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
-        trained_on = {"store": str(store), "identity": training_identity(features)}
-        file = replace(fitted.head, settings={**trained, **trained_on}).save(Path(store))
-        notes.append(f"The layer was written to {file}.")
+        notes.append(f"The layer was written to {_saved(fitted, store, features, trained)}.")
     published = published_figures(features, "probe") if network.probe == "linear" else ((), ())
     show_result(store, "probe", settings, metrics, notes, as_json, published)
+
+
+def _given_of_linear(
+    linear: LinearOptions, grid: GridOptions, few: FewShotOptions, details: DetailOptions
+) -> dict[str, bool]:
+    """Return which options of a linear probe were given, by name."""
+    return {
+        "--method": linear.method != "logistic",
+        "--protocol": grid.protocol != "standard",
+        "--standardise": linear.standardise != "none",
+        "--c": linear.c is not None,
+        "--shots": few.shots is not None,
+        "--save": details.save,
+    }
+
+
+def _split_of_shots(details: DetailOptions, train: str | None, test: str | None) -> tuple[str, str]:
+    """Return the splits of a few-shot probe; raise UsageError for options that want a single layer."""
+    if details.save or details.per_class or details.calibration or details.confusion is not None:
+        raise UsageError("--shots trains many layers.", "Omit --save, --per-class, --calibration and --confusion.")
+    if train is None or test is None:
+        raise UsageError("--shots draws rows of one split and tests on another.", "Name --train and --test.")
+    return train, test
+
+
+def _saved(fitted: Probe | NetworkProbe, store: Path, features: Features, settings: dict[str, Any]) -> Path:
+    """Write the single layer of a probe into the store; return its file."""
+    from msgspec.structs import replace
+
+    from snellen.features.encoder_identity import training_identity
+    from snellen.features.probes.network_probe import NetworkProbe
+
+    if isinstance(fitted, NetworkProbe) or fitted.head is None:
+        raise UsageError("--save needs one layer, and cross-validation trains several.", "Name --train and --test.")
+    trained_on = {"store": str(store), "identity": training_identity(features)}
+    return replace(fitted.head, settings={**settings, **trained_on}).save(Path(store))
 
 
 def _heads(

@@ -72,6 +72,35 @@ class RankingOptions:
     )
 
 
+def _class_ranks(
+    store: Path,
+    features: Features,
+    queries: str | None,
+    gallery: str | None,
+    ranking: RankingOptions,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Print the authors' metric over ranks of classes (--protocol fgbmk-legacy)."""
+    from snellen.features.published import published_figures
+    from snellen.features.ranking.fgbmk_class_rank import class_rank
+
+    legacy = class_rank(
+        features.values,
+        features.labels,
+        gallery=gallery or "train",
+        queries=queries or "test",
+        split=features.split,
+        ties=ranking.ties,
+        threads=threads,
+    )
+    settings: dict[str, Any] = {"profile": ranking.protocol, "output": features.name}
+    settings |= {"queries": queries, "gallery": gallery, "ties": ranking.ties}
+    published = published_figures(features, "retrieval")
+    metrics = legacy.metrics(ranking.interval)
+    show_result(store, "retrieval", settings, metrics, store_notes(features), as_json, published)
+
+
 @group.command()
 def retrieval(
     store: Store,
@@ -101,33 +130,7 @@ def retrieval(
             raise UsageError(
                 "fgbmk-legacy takes no --junk, --class-mean, --against, --layers or --curve.", "Omit these options."
             )
-        from snellen.features.ranking.fgbmk_class_rank import class_rank
-
-        legacy = class_rank(
-            features.values,
-            features.labels,
-            gallery=gallery or "train",
-            queries=queries or "test",
-            split=features.split,
-            ties=ranking.ties,
-            threads=threads,
-        )
-        settings: dict[str, Any] = {
-            "profile": ranking.protocol,
-            "output": features.name,
-            "queries": queries,
-            "gallery": gallery,
-            "ties": ranking.ties,
-        }
-        show_result(
-            store,
-            "retrieval",
-            settings,
-            legacy.metrics(ranking.interval),
-            store_notes(features),
-            as_json,
-            published_figures(features, "retrieval"),
-        )
+        _class_ranks(store, features, queries, gallery, ranking, threads, as_json)
         return
     compared, notes = open_others(features, output, comparison, sweeps)
 
