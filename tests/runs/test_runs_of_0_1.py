@@ -95,6 +95,8 @@ def test_a_run_of_0_1_scores_to_the_same_figures(name: str, old: Path, capsys: p
     assert expected
     printed = capsys.readouterr().out
     found, same_rule = figures(printed), single_rows(printed)
+    # 0.1 did not break VLM2-Bench's figures down by what was changed, by kind of thing and by pattern.
+    found = {key: value for key, value in found.items() if not {"cue", "type", "pattern"} & set(key[1].split("/"))}
     assert found.keys() == expected.keys() and same_rule
     differing = {
         profile

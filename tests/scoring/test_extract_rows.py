@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snellen.cli.extract import extract
+from snellen.cli import main
 from snellen.errors import DataError
 from snellen.scoring.answers import AnswerContext, kinds
 from snellen.scoring.extract import correct, read
@@ -49,14 +48,13 @@ def test_an_extraction_that_is_stopped_leaves_no_half_file(tmp_path, monkeypatch
 
     monkeypatch.setattr("snellen.cli.extract.converted", stopped)
     source = write(tmp_path / "in.jsonl", ROWS)
-    with pytest.raises(KeyboardInterrupt):
-        extract(source, out=tmp_path / "out.jsonl")
+    assert main(["extract", str(source), "--out", str(tmp_path / "out.jsonl")]) == 130
     assert list(tmp_path.iterdir()) == [source]
 
 
 def test_extract_adds_what_was_read_why_not_and_whether_it_is_right(tmp_path, capsys):
     out = tmp_path / "out.jsonl"
-    extract(write(tmp_path / "in.jsonl", ROWS), out=out, as_json=True)
+    assert main(["extract", str(write(tmp_path / "in.jsonl", ROWS)), "--out", str(out), "--json"]) == 0
     read_back = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [row["extracted"] for row in read_back] == [True, "B", "red kite", None, 0.75, "Red-tailed Hawk", "a mug"]
     assert [row["correct"] for row in read_back] == [True, False, True, False, True, True, True]
@@ -98,9 +96,8 @@ def test_a_faulty_row_is_named_by_file_and_line_and_the_others_are_read(line, co
 def test_faulty_rows_are_reported_and_the_status_says_so(tmp_path, capsys):
     faulty = tmp_path / "in.jsonl"
     faulty.write_bytes(b'{"kind": "count", "reply": "3"}\n{\n')
-    with pytest.raises(typer.Exit) as ended:
-        extract(faulty, out=tmp_path / "out.jsonl")
-    assert ended.value.exit_code == 9 and "line 2: not JSON" in capsys.readouterr().err
+    assert main(["extract", str(faulty), "--out", str(tmp_path / "out.jsonl")]) == 9
+    assert "line 2: not JSON" in capsys.readouterr().err
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
