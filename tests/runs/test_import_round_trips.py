@@ -58,7 +58,7 @@ def figures(run: snellen.Run) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", HARNESSES)
-@pytest.mark.parametrize("benchmark", ["chart", "chart/digits"])
+@pytest.mark.parametrize("benchmark", ["chart", "chart/creatures", "chart/digits"])
 def test_the_chart_comes_back_from_every_form(benchmark, form):
     run = snellen.evaluate(benchmark, Uneven(), out="first", limit=230, concurrency=1)
     (file,) = answer_files(run, form, "exported")

@@ -1,4 +1,4 @@
-"""Ten times the reply takes about ten times as long to read, whatever a model repeats; and never half a second."""
+"""Ten times the reply takes about ten times as long to read, whatever a model repeats; and never a second."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from snellen.benchmarks import registry
 from snellen.scoring.extract import read
 from snellen.scoring.replies.reply import LONGEST
 
-SHORT, LONG = 8_000, 80_000  # the long one is more than is read of a reply
-MOST, LONGEST_S = 12, 0.5
+SHORT, LONG = 16_000, 160_000
+MOST, LONGEST_S = 12, 1.0
 NOISE_S = 0.005
 """CPU seconds that a clock tick, a collection of garbage or a neighbour's cache may add to a quick reading."""
 READERS = every_reader()
