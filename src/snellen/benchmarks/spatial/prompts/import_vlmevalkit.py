@@ -123,6 +123,8 @@ def read(path: Path) -> Imported:
             words[name] = structs.replace(words.get(name) or default_words(FORM, name), **texts)
         except DataError as error:
             faults[name] = error.message
+        except RecursionError:
+            faults[name] = f"{recipe.file} is nested too deeply"
     words = {name: each for name, each in words.items() if name not in faults}
     if not words:
         raise DataError(f"{folder}: no prompt of it could be read: {next(iter(faults.values()))}", HOW_TO_GET)
