@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 # Each worker of the suite and the programs that it starts compute with one thread: more would wait for each other. Read
@@ -18,6 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+import snellen
 from command_server import command_server
 from servers import fast
 from servers.hostile import HostileServer
@@ -38,6 +41,17 @@ PATIENCE_MS = 180_000
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("house")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Import all of Snellen before properties are drawn: Hypothesis also draws constants of the modules that are loaded.
+
+    Otherwise the draws depend on which tests ran before in the same process.
+    """
+    if any(item.get_closest_marker("hypothesis") for item in session.items):
+        for module in walk_packages(snellen.__path__, "snellen."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from snellen.scoring.answers import AnswerContext, GoldError, answer_type
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
+from snellen.scoring.replies.phrases import phrases
 
 MARKER = re.compile(r"(?is).*answer(?![a-z])|[èé](?!\w)|:(?=\s)|\\[\[(]")
 """What marks an answer itself, or that there is none, and a verb or sign in front of one: `Answer x` is an x, and so is `è x`."""
@@ -123,6 +124,32 @@ def test_the_gold_answer_in_any_dress_is_right(drawn, dress):
     reply = dress.format(gold)
     found, reading = right(kind, reply, gold)
     assert found, (kind, reply, reading)
+
+
+@given(
+    st.sampled_from(phrases("correction")),
+    st.sampled_from([str.upper, str.capitalize, str.title]),
+    st.sampled_from(
+        ["Answer: {}", "Final answer: {}.", "<answer>{}</answer>", 'The sign says "{}".', '{{"answer": "{}"}}']
+    ),
+)
+def test_a_word_of_correction_that_is_the_answer_corrects_nothing(phrase, case, dress):
+    """A stop sign says HALT, and a film is called `A Closer Look`; whole sentences (`I was wrong`) may need a reader."""
+    gold = case(phrase)
+    found, reading = right("text", dress.format(gold), gold)
+    assert found or (reading.value is None and "corrects" not in reading.reason), (gold, reading)
+
+
+@given(
+    st.lists(st.sampled_from(["Paris", "New London", "42", "Red Kite"]), min_size=2, max_size=2, unique=True),
+    st.sampled_from(["Wait", "Actually", "No wait", "Hold on", "Moment", "En fait"]),
+    st.sampled_from(
+        ["{}. {}, {}", "Answer: {}. {}, {}.", "{}. {}: {}", "{}... {}, it is {}.", "{}\n{}, **{}**", "{}. {} - {}"]
+    ),
+)
+def test_what_stands_behind_a_correction_is_the_answer(names, word, form):
+    found, reading = right("text", form.format(names[0], word, names[1]), names[1])
+    assert found, reading
 
 
 @DRAWS

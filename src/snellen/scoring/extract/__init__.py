@@ -7,6 +7,7 @@ The rules are in docs/extraction.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,7 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
-from snellen.scoring.replies.phrases import last_phrase
+from snellen.scoring.replies.phrases import phrases_in
 from snellen.scoring.replies.reply import Visible, visible
 from snellen.scoring.replies.sentences import Sentence, sentences
 
@@ -26,6 +27,8 @@ __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_f
 
 KINDS = tuple(BUILT_IN)
 _LONGEST = 80
+_AFTER = re.compile(r"(?:[^\w\-+(\[\"'$#.]|\.(?!\d)|-(?=\s))*")
+"""Signs behind a word of correction that are no part of the answer behind it."""
 
 
 def read(
@@ -93,9 +96,9 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
     said = visible(reply)
     if said.unfinished:
         return Reading(None, "reasoning not finished")
-    if not said.text.strip():
-        return Reading(None, "empty reply")
     reading = None if said.whole is None else _verbatim(kind, reply, said.whole, accepted)
+    if reading is None and not said.text.strip() and not said.containers:
+        return Reading(None, "empty reply")
     reading = reading or _corrected(said, kind) or _staged(said, kind) or _unread(said, kind)
     if said.omitted:
         cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
@@ -111,10 +114,12 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
     """Return what is read behind the last correction (`wait`, `actually`) of a reply; None if nothing is."""
     low = said.text.lower()
     tables = ("correction",) if kind.kind == "truth" else ("correction", "retraction")
-    ends = [place[1] for name in tables if (place := last_phrase(low, name)) is not None]
+    places = [place for name in tables for place in phrases_in(low, name)]
+    named = [place for place in places if _is_named(said.text, *place)]
+    ends = [end for start, end in places if not any(first <= start and end <= last for first, last in named)]
     if not ends:
         return None
-    tail = said.tail(max(ends))
+    tail = said.tail(_AFTER.match(said.text, max(ends)).end())  # type: ignore[union-attr]  # it matches nothing, too
     reading = None
     if tail.text.strip():
         reading = (
@@ -129,6 +134,16 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
         sentence.has("negation", "wrong", "refusal") for sentence in sentences(tail.text[:600])
     )
     return Reading(None, "corrects itself") if doubts and before is not None and before.value is not None else None
+
+
+def _is_named(text: str, start: int, end: int) -> bool:
+    """Return True if a phrase of correction is what the reply speaks of: quoted, or a name that ends it (`Answer: HALT`)."""
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    if line.count('"') % 2 and text[end : end + 1] not in (",", ":"):
+        return True
+    before = line.rstrip(" \t\"'([")[-1:]
+    names = before in (":", "：") or (before.isalnum() and text[start] != text[start].lower())
+    return names and _AFTER.fullmatch(text, end) is not None
 
 
 def _verbatim(kind: AnswerType, reply: str, span: tuple[int, int], accepted: Sequence[str]) -> Reading | None:

@@ -147,7 +147,8 @@ def _short_text(said: Visible, first: Sentence, rest: str, kind: Text) -> Readin
         return None
     also = [str(found.value)] if raw != found.value and any(mark in raw for mark in ("**", "`", "__")) else []
     before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
-    if before and before[0].lower() in single_words("article"):
+    in_front = said.reply[max(0, said.place(first.start, first.end)[0] - 1) : place[0]]
+    if before and before[0].lower() in single_words("article") and "$" not in in_front:
         also.append(f"{before[0]}{'' if before[0].endswith(chr(39)) else ' '}{raw}")
     if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
         also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`

@@ -30,10 +30,10 @@ def _tables() -> dict[str, dict[str, str]]:
     return tomllib.loads(files(__package__).joinpath("phrases.toml").read_text("utf-8"))
 
 
-def last_phrase(text: str, name: str) -> tuple[int, int] | None:
-    """Return start and end of the last phrase of a table in a lower-case text, as whole words; None without one."""
+def phrases_in(text: str, name: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the phrases of a table in a lower-case text, as whole words."""
     places = ((at, at + len(phrase)) for phrase in possible(text, name) for at in places_of(text, (phrase,)))
-    return max((place for place in places if _ends(text, place[1])), default=None)
+    return (place for place in places if _ends(text, place[1]))
 
 
 @cache

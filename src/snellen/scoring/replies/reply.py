@@ -110,7 +110,7 @@ class Visible(NamedTuple):
     Attributes:
         text: plain text without thinking and markup.
         containers: spans of the reply that hold a marked answer: tags, boxes, `####`, JSON fields.
-        whole: the span of the reply in which all of it is said; None where thinking stands in between.
+        whole: the span of the reply in which all of it is said; None of a tail, and where thinking stands in between.
         offset: characters of the plain text before `text`.
         unfinished: the reply broke off while thinking, so that nothing was said.
         omitted: characters of a very long reply that were not read.
@@ -138,7 +138,7 @@ class Visible(NamedTuple):
         """Return what is said from a character of `text` on."""
         place = self._origin(at + self.offset)
         after = tuple(span for span in self.containers if span[0] >= place)
-        return self._replace(text=self.text[at:], offset=self.offset + at, containers=after)
+        return self._replace(text=self.text[at:], offset=self.offset + at, containers=after, whole=None)
 
     def _origin(self, at: int) -> int:
         piece = bisect_right(self.starts, at) - 1
