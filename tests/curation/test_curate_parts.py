@@ -353,8 +353,38 @@ def test_snapshots_that_were_changed_are_not_believed(work):
     async def fetch(url):
         return evidence.EvidencePage(b"plain", "text/plain")
 
-    known = asyncio.run(evidence.fetch_all(work, work.candidates[:1], fetch))
+    known = asyncio.run(evidence.fetch_all(work, work.candidates[0].evidence, fetch))
     line = next(iter(known.values()))
     evidence.snapshot(work, line.sha256).write_bytes(b"other")
     with pytest.raises(DataError, match="was changed after"):
         evidence.text_of(work, line)
+
+
+def test_a_page_beside_the_same_picture_leaks_where_its_text_names_the_answer(work):
+    """The titles and addresses say nothing; what a page says is known only when it was read."""
+    own = {work.image(one).read_bytes(): number for number, one in enumerate(work.candidates)}
+    bodies = {0: f"<p>Seen today: a {work.candidates[0].answer}, at last.</p>", 1: "<p>A walk in the park.</p>"}
+    missing = {2: evidence.Unavailable("no answer"), 3: evidence.Unavailable("gone", lasting=True)}
+    asked = []
+
+    async def search(data, k):
+        number = own[data]
+        alike = 1.0 if number != 5 else 0.2  # the page of 5 shows another picture
+        return [{"url": f"https://web.example/{number}", "title": "An album", "similarity": alike}]
+
+    async def fetch(url):
+        asked.append(number := int(url.rsplit("/", 1)[1]))
+        if number in missing:
+            raise missing[number]
+        return evidence.EvidencePage(bodies.get(number, "<p>Nothing.</p>").encode(), "text/html")
+
+    rule = leaks.LeakRule(drop=("named", "page"))
+    done = {d.id: d for d in stages.audit_leaks(work, search, "stub", fetch=fetch, rule=rule, skip=("hard",)).decisions}
+    first = [done[one.id] for one in work.candidates[:6]]
+    assert [one.verdict for one in first] == ["drop", "keep", "undecided", "keep", "keep", "keep"]
+    assert "names" in first[0].reason and first[0].detail["leaks"][-1]["quote"].startswith("Seen today")
+    assert first[2].reason == "https://web.example/2: no answer" and 5 not in asked
+    missing.clear()
+    asked.clear()
+    stages.audit_leaks(work, search, "stub", fetch=fetch, rule=rule, skip=("hard",))
+    assert asked == [2]

@@ -226,7 +226,8 @@ class LeakOptions:
     hits: int = option("Number of hits to request.", 20, least=1)
     drop: str = option(
         "Reasons to drop: named (a hit names the answer), copy (a hit shows the image), alike (the encoder "
-        "finds a hit similar), twin (a candidate repeats another).",
+        "finds a hit similar), page (the text of a page that shows the image names the answer), twin (a candidate repeats "
+        "another).",
         "named,twin",
         value="A,B",
     )
@@ -325,7 +326,18 @@ def curate(
             for line in tools.notices():
                 note(line)
             search, engine = search_by(tools, looks), engine_name(tools, looks)
-            done.append(curation.audit_leaks(work, search, engine, rule=rule, encoder=looks, skip=skipped, notify=note))
+            done.append(
+                curation.audit_leaks(
+                    work,
+                    search,
+                    engine,
+                    fetch=fetch_by(tools),
+                    rule=rule,
+                    encoder=looks,
+                    skip=skipped,
+                    notify=note,
+                )
+            )
         if "evidence" in selected:
             fetch = saved or (fetch_by(tools) if tools is not None else None)
             done.append(_check_evidence(work, fetch, hard, evidence, skipped, judge_options, progress))

@@ -6,7 +6,7 @@ answer by rule where its text names the answer or an alias in whole words; where
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from pathlib import Path
@@ -113,15 +113,14 @@ def snapshot(work: Work, digest: str) -> Path:
 
 async def fetch_all(
     work: Work,
-    candidates: Sequence[Candidate],
+    urls: Iterable[str],
     fetch: Fetch,
     *,
     notify: Callable[[str], None] = lambda line: None,
 ) -> dict[str, FetchedPage]:
     """Fetch every link without a snapshot; temporary failures (a 5xx, no response) are retried on each call."""
     known = fetched(work)
-    urls = dict.fromkeys(url for candidate in candidates for url in candidate.evidence)
-    pending = [url for url in urls if url not in known or not known[url].settled]
+    pending = [url for url in dict.fromkeys(urls) if url not in known or not known[url].settled]
     if not pending:
         return known
     book = journal.Journal(work.folder("evidence") / "fetched.jsonl")

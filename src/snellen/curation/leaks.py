@@ -2,7 +2,8 @@
 
 Each image is searched for by a reverse image search, and the hits are written down as they came. A candidate leaks where a
 hit names the answer in its title, its address or a file name; it is a copy where a hit, or another candidate, shows the very
-same image by its hash, and alike where an encoder says so and the hash does not. Which of these drop a candidate is
+same image by its hash, and alike where an encoder says so and the hash does not. With `page` the pages of such hits are fetched,
+and one whose text names the answer is a finding too. Which of these drop a candidate is
 a setting; all are recorded, and shown to the reviewers.
 
 Hits are kept by the picture's digest: with other aliases or settings the decision is made anew without searching again.
@@ -17,19 +18,20 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from snellen.curation import near_duplicates
 from snellen.curation.answer_mentions import find, in_address
 from snellen.curation.candidates import Candidate
+from snellen.curation.evidence import FetchedPage, text_of
 from snellen.curation.workspace import StageDecision, Work
 from snellen.engine import journal
-from snellen.errors import MediaError, UsageError
+from snellen.errors import DataError, MediaError, UsageError
 
 Search = Callable[[bytes, int], Awaitable[Sequence[Mapping[str, Any]]]]
 """`search(image, k)`: up to k hits, each a mapping with url, title, thumbnail, similarity and source."""
 
-KINDS = ("named", "copy", "alike", "twin")
+KINDS = ("named", "copy", "alike", "page", "twin")
 DROPPING = ("named", "twin")
 MAX_THUMBNAIL_CHARACTERS = 8 << 20
 FAR = 128
@@ -62,7 +64,7 @@ class Searched(Struct, frozen=True):
 
 
 class Leak(Struct, frozen=True):
-    """A finding about a hit: `kind` is named, copy or alike, `where` title, address, thumbnail or picture, `form` the name.
+    """A finding about a hit: `kind` is named, copy, alike or page, `where` title, address, thumbnail, picture or text, `form` the name.
 
     `distance` is that of the hashes, in bits of 256; `cosine` that of the encoder's vectors.
     """
@@ -83,6 +85,7 @@ class LeakRule(Struct, frozen=True):
         k: hits that are asked for.
         drop: which findings drop a candidate: named (a hit names the answer), copy (a hit shows the same image by its
             hash), alike (a hit, or an earlier candidate with the same question and answer, looks the same to the encoder),
+            page (the text of a page that shows a copy, or an image alike, names the answer),
             twin (an earlier candidate with the same question and answer shows the same image by its hash).
         near: copies differ in at most so many of 256 bits of their hashes. A similarity that a search gives is read as the
             local search gives it: 1 for no bit, 0 for 128.
@@ -159,7 +162,7 @@ def _plain(hit: Any) -> dict[str, Any]:
 
 
 class LeakAudit(Struct, frozen=True):
-    """The findings about one candidate. `twin` and `alike` are ids of earlier candidates."""
+    """The findings about one candidate. `twin` and `alike` are ids of earlier candidates; `unread` says which page is missing."""
 
     leaks: tuple[Leak, ...] = ()
     twin: str = ""
@@ -168,6 +171,12 @@ class LeakAudit(Struct, frozen=True):
     at: float | None = None
     shown: tuple[SearchHit, ...] = field(default_factory=tuple)
     alike: str = ""
+    unread: str = ""
+
+    def pages(self) -> dict[str, SearchHit]:
+        """Return the hits that show the image, by the address of their page."""
+        shown = [leak.hit for leak in self.leaks if leak.kind in ("copy", "alike")]
+        return {hit.url: hit for hit in shown if hit.url.startswith(("http://", "https://"))}
 
 
 def audit(
@@ -234,6 +243,23 @@ def _embedded(thumbnail: str) -> bytes | None:
         return None
 
 
+def read_pages(work: Work, candidate: Candidate, audit: LeakAudit, known: Mapping[str, FetchedPage]) -> LeakAudit:
+    """Return the audit with a finding for each page that shows the image and whose text names the answer."""
+    found, unread = [], ""
+    for url, hit in audit.pages().items():
+        page = known.get(url)
+        if page is None or not page.settled:
+            unread = unread or f"{url}: {'not fetched' if page is None else page.problem}"
+            continue
+        try:
+            mention = find(text_of(work, page), candidate.forms) if page.sha256 else None
+        except DataError:  # a page of another kind, such as the picture itself
+            continue
+        if mention is not None:
+            found.append(Leak("page", "text", hit, mention.form, mention.quote))
+    return structs.replace(audit, leaks=(*audit.leaks, *found), unread=unread)
+
+
 def twins(work: Work, candidates: Sequence[Candidate], near: int) -> dict[str, str]:
     """Map candidates to the earlier candidate with the same question about a copy of the image, by id."""
     copies = near_duplicates.copies([work.image(candidate).read_bytes() for candidate in candidates], near)
@@ -253,9 +279,9 @@ def decide(candidate: Candidate, audit: LeakAudit | None, rule: LeakRule) -> Sta
     reasons = []
     for leak in audit.leaks:
         if leak.kind in rule.drop:
-            action = {"named": f"names {leak.form!r}", "copy": "shows the same picture", "alike": "looks the same"}[
-                leak.kind
-            ]
+            action = {"copy": "shows the same picture", "alike": "looks the same"}.get(
+                leak.kind, f"names {leak.form!r}"
+            )
             reasons.append(f"{leak.where} of {leak.hit.url or leak.hit.source or 'a hit'} {action}")
     if audit.twin and "twin" in rule.drop:
         reasons.append(f"the same picture and question as {audit.twin}")
@@ -264,6 +290,8 @@ def decide(candidate: Candidate, audit: LeakAudit | None, rule: LeakRule) -> Sta
     if reasons:
         rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return StageDecision(candidate.id, "drop", reasons[0] + rest, detail)
+    if audit.unread:
+        return StageDecision(candidate.id, "undecided", audit.unread, detail)
     earlier = {name for name, of in (("twin", audit.twin), ("alike", audit.alike)) if of}
     flags = sorted({leak.kind for leak in audit.leaks} | earlier)
     return StageDecision(candidate.id, "keep", f"flagged: {', '.join(flags)}" if flags else "", detail)
@@ -298,16 +326,17 @@ def audit_all(
     searched: Mapping[str, Searched],
     rule: LeakRule,
     encoder: near_duplicates.ImageEncoder | None = None,
-) -> list[StageDecision]:
-    """Decide on all candidates from the recorded searches."""
+) -> list[LeakAudit | None]:
+    """Audit all candidates from the recorded searches; None for one whose search is missing."""
     same = twins(work, candidates, rule.near)
     alike = {} if encoder is None else lookalikes(work, candidates, encoder, rule.alike, same)
-    decisions = []
+    audits: list[LeakAudit | None] = []
     for candidate in candidates:
         line = searched.get(candidate.sha256)
-        report = None
-        if line is not None:
-            own = work.image(candidate).read_bytes()
-            report = audit(candidate, own, line, same.get(candidate.id, ""), rule, encoder, alike.get(candidate.id, ""))
-        decisions.append(decide(candidate, report, rule))
-    return decisions
+        if line is None:
+            audits.append(None)
+            continue
+        own = work.image(candidate).read_bytes()
+        twin, looks = same.get(candidate.id, ""), alike.get(candidate.id, "")
+        audits.append(audit(candidate, own, line, twin, rule, encoder, looks))
+    return audits

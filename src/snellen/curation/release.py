@@ -149,6 +149,8 @@ def _fault(work: Work, before: Candidate, now: Candidate, skip: Collection[str])
         rule = msgspec.convert(known, leaks.LeakRule)
         line = leaks.recorded(work, settings["engine"], rule.k).get(now.sha256)
         report = None if line is None else leaks.audit(now, work.image(now).read_bytes(), line, "", rule)
+        if report is not None and "page" in rule.drop:
+            report = leaks.read_pages(work, now, report, evidence.fetched(work))
         if (again := leaks.decide(now, report, rule)).verdict != "keep":
             return f"leaks: {again.reason}"
     if "evidence" not in skip and (settings := _settings(work, "evidence")):

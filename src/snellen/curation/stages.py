@@ -158,6 +158,7 @@ def audit_leaks(
     search: leaks.Search | None,
     engine: str,
     *,
+    fetch: evidence.Fetch | None = None,
     rule: leaks.LeakRule | None = None,
     encoder: ImageEncoder | None = None,
     skip: Collection[str] = (),
@@ -168,8 +169,9 @@ def audit_leaks(
     Args:
         search: the reverse image search; None: nothing is asked, what was recorded under `engine` is all there is.
         engine: what the search is called.
+        fetch: gets the pages that show an image, if the rule reads them; None: the snapshots that there are decide.
         encoder: compares images that the hash does not tell to be copies; None: the hash alone does.
-        notify: gets a line for each search that failed.
+        notify: gets a line for each search that failed, and each page that could not be had.
     """
     rule = structs.replace((rule or leaks.LeakRule()).checked(), encoder="" if encoder is None else encoder.name)
     entering = work.entering("leaks", skip)
@@ -178,7 +180,18 @@ def audit_leaks(
     else:
         known = asyncio.run(leaks.search_all(work, entering, search, engine, rule.k, notify=notify))
     settings = {"engine": engine, **msgspec.to_builtins(rule)}
-    return _decided(work, "leaks", settings, leaks.audit_all(work, entering, known, rule, encoder))
+    audits = leaks.audit_all(work, entering, known, rule, encoder)
+    if "page" in rule.drop:
+        urls = [url for audit in audits if audit is not None for url in audit.pages()]
+        pages = evidence.fetched(work)
+        if fetch is not None:
+            pages = asyncio.run(evidence.fetch_all(work, urls, fetch, notify=notify))
+        audits = [
+            None if audit is None else leaks.read_pages(work, candidate, audit, pages)
+            for candidate, audit in zip(entering, audits, strict=True)
+        ]
+    decisions = [leaks.decide(candidate, audit, rule) for candidate, audit in zip(entering, audits, strict=True)]
+    return _decided(work, "leaks", settings, decisions)
 
 
 def check_evidence(
@@ -210,7 +223,9 @@ def check_evidence(
     known = (
         evidence.fetched(work)
         if fetch is None
-        else asyncio.run(evidence.fetch_all(work, entering, fetch, notify=notify))
+        else asyncio.run(
+            evidence.fetch_all(work, [url for one in entering for url in one.evidence], fetch, notify=notify)
+        )
     )
     judged: dict[str, bool | None] | None = None
     chosen = evidence.rubric_of(rubric) if judge is not None else None
