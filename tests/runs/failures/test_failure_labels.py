@@ -15,6 +15,7 @@ from snellen import load_run
 from snellen.cli import main
 from snellen.cli.results import UNANSWERED
 from snellen.errors import DataError, JudgeError
+from snellen.reports.failures.labels import count_labels
 from snellen.runs import failures
 from snellen.runs.failures import benchmark
 from snellen.runs.failures import judge as judging
@@ -296,3 +297,21 @@ def test_pages_about_a_table_have_its_name_as_title_and_not_its_path(capsys, tmp
     page = Path("pages/index.html").read_text(encoding="utf-8")
     title = page[page.index("<title>") : page.index("</title>")]
     assert "own" in title and str(tmp_path) not in title and "/" not in title
+
+
+def test_of_answers_without_tools_it_is_said_that_no_rule_can_tell_why_they_are_wrong():
+    def labelled(number: int, *signals: str, judge: str | None = None):
+        return settle((f"q{number}", 0), signals, "unknown", judge)
+
+    said = " ".join(
+        count_labels(
+            [
+                labelled(1, "answered"),
+                labelled(2, "answered"),
+                labelled(3, "answered", "traced", "searched"),
+                labelled(4, "answered", judge="poor_visual_judgement"),
+            ]
+        ).notes
+    )
+    assert "2 of the unknown answers were given without tools" in said
+    assert "without tools" not in " ".join(count_labels([labelled(3, "answered", "traced")]).notes)

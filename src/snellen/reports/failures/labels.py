@@ -25,6 +25,14 @@ def count_labels(labelled: Sequence[LabelledAnswer], notes: Sequence[str] = ()) 
     added = sum(label.rule == UNKNOWN and label.judge not in (None, UNKNOWN) for label in labelled)
     if added:
         lines.append(f"No rule covers {added:,} of the answers labelled by the judge.")
+    closed = sum(
+        label.source == "none" and "answered" in label.signals and "traced" not in label.signals for label in labelled
+    )
+    if closed:
+        lines.append(
+            f"{closed:,} of the unknown answers were given without tools: whether the image was misjudged or knowledge was "
+            "missing shows in no signal, and only a judge or an annotator can tell."
+        )
     review = sum(bool(label.review) for label in labelled)
     return LabelCounts(len(labelled), counts(labelled), review, [*notes, *lines])
 
