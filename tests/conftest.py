@@ -44,11 +44,11 @@ settings.load_profile("house")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Import all of Snellen before properties are drawn: Hypothesis also draws constants of the modules that are loaded.
+    """Import all of Snellen in a worker of the suite: Hypothesis also draws constants of the modules that are loaded.
 
-    Otherwise the draws depend on which tests ran before in the same process.
+    Otherwise its draws depend on which files the worker was given before.
     """
-    if any(item.get_closest_marker("hypothesis") for item in session.items):
+    if hasattr(session.config, "workerinput"):
         for module in walk_packages(snellen.__path__, "snellen."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
