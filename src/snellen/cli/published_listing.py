@@ -21,7 +21,7 @@ def shipped_tables(names: Sequence[str] = ()) -> Iterator[tuple[str, Published]]
     from snellen.benchmarks import registry
     from snellen.benchmarks.spatial.reference import published, verification
     from snellen.benchmarks.table.entries import names as declared
-    from snellen.features.published import published_tables, published_training
+    from snellen.features.published import published_more, published_tables
 
     every = [*(name for name in registry.names() if "/" not in name), *declared(), EASI]
     for name in names or dict.fromkeys(every):
@@ -30,7 +30,7 @@ def shipped_tables(names: Sequence[str] = ()) -> Iterator[tuple[str, Published]]
         else:
             # A column of EASI's table is shown by its own benchmark, and in the list by the whole table alone.
             tables = [table for table in registry.find(name).published if names or table.whole is None]
-            tables += [*published_tables(), *published_training()] if name == "fgbmk" else []
+            tables += [*published_tables(), *published_more()] if name == "fgbmk" else []
             tables += [table for of, table in verification.by_benchmark() if names and of == name]
         yield from ((name, table) for table in tables)
 

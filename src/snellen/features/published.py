@@ -67,9 +67,9 @@ def published_tables() -> tuple[Published, ...]:
 
 
 @cache
-def published_training() -> tuple[Published, ...]:
-    """Return FG-BMK's tables about training, which stand beside no measure."""
-    return load(__package__, "published_training.toml")
+def published_more() -> tuple[Published, ...]:
+    """Return FG-BMK's further tables, of training and of SkinCon's questions, which stand beside no measure."""
+    return load(__package__, "published_more.toml")
 
 
 def find_dataset(features: Features) -> str | None:
