@@ -1,4 +1,4 @@
-"""Write docs/coverage.md from docs/_data/coverage.toml: what of the four bodies of work there is, and how to repeat it.
+"""Write docs/coverage.md from docs/_data/coverage.toml: what of the four seeds there is, and how to repeat it.
 
 Usage: python docs/_scripts/coverage_page.py
 """
@@ -14,15 +14,15 @@ from typing import NamedTuple
 DOCS = Path(__file__).parent.parent
 DATA = DOCS / "_data" / "coverage.toml"
 PAGE = DOCS / "coverage.md"
-BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI", "Features")
-STATES = ("works", "partly", "missing", "needs a GPU", "needs the hub", "needs a licence")
+BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI")
+STATES = ("works", "in part", "not", "not tried")
 USUAL = re.compile(r" (?:--data FOLDER|--images FOLDER|--model MODEL|-m MODEL|--dataset-dir FOLDER)(?= |$)")
 """What every command of its kind takes, and the page says once."""
 HEAD = """# Coverage
 
-What the documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI promise, and the command that does it here; then what
-there is for encoders. Names in capitals are yours. Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and
-`--images FOLDER`; `snellen easi` takes `--dataset-dir FOLDER`. A feature without a remark works. This page is written from `docs/_data/coverage.toml` by `python docs/_scripts/coverage_page.py`.
+What the repositories, papers and documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI have, and the command that does it here. Names in capitals are yours.
+Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and `--images FOLDER`; `snellen easi` takes `--dataset-dir FOLDER`.
+The authors' scripts are on [a page of their own](scripts.md).
 
 """
 
@@ -52,16 +52,12 @@ def page() -> str:
     numbers = ", ".join(f"{state} {counts[state]}" for state in STATES if counts[state])
     lines = [HEAD, f"States of {len(rows)} features: {numbers}.\n"]
     for body in BODIES:
-        # What one command shows is one line.
-        shown: dict[tuple[str, str], list[str]] = {}
-        for row in rows:
-            if row.body == body:
-                remark = "" if row.state == "works" else f" ({row.state}{': ' * bool(row.note)}{row.note.rstrip('.')})"
-                is_run = row.command.startswith(("snellen run ", "snellen easi "))
-                command = USUAL.sub("", row.command) if is_run else row.command
-                shown.setdefault((command, remark), []).append(row.name)
-        lines.append(f"\n## {body}\n\n")
-        lines += [f"- {'; '.join(names)}: `{command}`{remark}\n" for (command, remark), names in shown.items()]
+        lines.append(f"\n## {body}\n\n| feature | state | command |\n|---|---|---|\n")
+        for row in (row for row in rows if row.body == body):
+            is_run = row.command.startswith(("snellen run ", "snellen easi "))
+            command = USUAL.sub("", row.command) if is_run else row.command
+            state = f"{row.state}: {row.note}" if row.note else row.state
+            lines.append(f"| {row.name} | {state} | `{command}` |\n")
     return "".join(lines)
 
 

@@ -195,6 +195,7 @@ class Published(Struct, frozen=True):
         questions: how many questions its figures are over, at least; None where nobody says.
         gold: (metric, revision): which gold answers its column rests on, as the benchmark's `gold` names them.
         against: a metric of the table; a further column holds how far it lies from the human row's. Empty: none.
+        numbers: metrics whose values are no fractions: points or counts, shown as they are.
     """
 
     title: str
@@ -208,6 +209,11 @@ class Published(Struct, frozen=True):
     questions: int | None = None
     gold: tuple[tuple[str, str], ...] = ()
     against: str = ""
+    numbers: tuple[str, ...] = ()
+
+    def text(self, at: int, value: float) -> str:
+        """Return a value of a column as it is shown: a fraction in per cent, a number as it is."""
+        return f"{value:g}" if self.metrics[at] in self.numbers else f"{100 * value:.2f}"
 
 
 _RETURNED = {

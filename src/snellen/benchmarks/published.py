@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from math import inf, isfinite
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -32,6 +33,7 @@ class _PublishedTable(Struct, frozen=True, forbid_unknown_fields=True):
     rows: tuple[_PublishedLine, ...]
     gold: Mapping[str, str] = {}
     against: str = ""
+    numbers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -54,7 +56,8 @@ def read(text: str, place: str) -> tuple[Published, ...]:
     Each `[[table]]` holds `title`, `source`, `profile`, `columns`, `metrics`, `rows` and `notes`; a row holds `kind`
     (chance, human or model, in this order), `name` and `values` in the order of the columns: fractions, or "-" where
     the table has none. `gold` names, by metric, the revision of the gold answers where there are several. `against` names the
-    metric that is also held against the human row.
+    metric that is also held against the human row, `numbers` those whose values are points or counts. A metric
+    `published/…` is none of Snellen's.
 
     Args:
         text: TOML.
@@ -84,14 +87,16 @@ def read(text: str, place: str) -> tuple[Published, ...]:
             notes=table.notes,
             gold=tuple(table.gold.items()),
             against=table.against,
+            numbers=table.numbers,
         )
         for table in tables
     )
 
 
 def _faults(table: _PublishedTable) -> Iterator[str]:
-    if unknown := [metric for metric in table.gold if metric not in table.metrics]:
-        yield f"gold is of {', '.join(unknown)}, which is no metric of the table"
+    for name, metrics in (("gold is", table.gold), ("numbers are", table.numbers)):
+        if unknown := [metric for metric in metrics if metric not in table.metrics]:
+            yield f"{name} of {', '.join(unknown)}, which is no metric of the table"
     if table.against and (table.against not in table.metrics or not any(row.kind == "human" for row in table.rows)):
         yield f"against is {table.against}: a metric of the table was expected, and a human row"
     if len(table.metrics) != len(table.columns):
@@ -110,9 +115,11 @@ def _faults(table: _PublishedTable) -> Iterator[str]:
     for row in table.rows:
         if len(row.values) != len(table.columns):
             yield f"row {row.name} has {len(row.values)} values for {len(table.columns)} columns"
-        beyond = [value for value in row.values if not isinstance(value, str) and not 0.0 <= value <= 1.0]
-        if beyond:
-            yield f"row {row.name}: {beyond[0]} is not a fraction from 0 to 1"
+        for metric, value in zip(table.metrics, row.values, strict=False):
+            most, kind = (inf, "a number from 0 on") if metric in table.numbers else (1.0, "a fraction from 0 to 1")
+            if not isinstance(value, str) and not (0.0 <= value <= most and isfinite(value)):
+                yield f"row {row.name}: {value} is not {kind}"
+                break
 
 
 def column(published: Published, member: str) -> Published:
@@ -138,6 +145,9 @@ def column(published: Published, member: str) -> Published:
         columns=columns,
         against="",
         metrics=tuple(published.metrics[at].removeprefix(f"{member}/") for at in places),
+        numbers=tuple(
+            metric.removeprefix(f"{member}/") for metric in published.numbers if metric.startswith(f"{member}/")
+        ),
         gold=tuple(
             (metric.removeprefix(f"{member}/"), name)
             for metric, name in published.gold

@@ -16,6 +16,7 @@ from msgspec import structs
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.option_parsing import argument, option
 from snellen.cli.preview import data_facts, print_data_files
+from snellen.cli.published_listing import list_published
 from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def list_all(
         names=("--long", "-l"),
     ),
     runs: bool = option("List the runs instead.", False),
+    published: bool = option(
+        "Instead: tables that others published, shipped with Snellen; of the named benchmarks, with their figures. "
+        "`easi` has those of EASI.",
+        False,
+    ),
     results: Path = option("Folder of the runs.", RESULTS),
     data: Path | None = option("Data of the named benchmarks: list its files, which are used, and why others are not."),
     images: Path | None = option("Folder or archive of its images, to be checked too."),
@@ -54,7 +60,11 @@ def list_all(
         raise UsageError(
             "--data and --images are for benchmarks that are named", "Write: snellen list NAME --data PATH"
         )
-    if runs:
+    if published and (runs or long or data is not None or images is not None):
+        raise UsageError("--published excludes --runs, --long, --data and --images", "Omit the other options.")
+    if published:
+        list_published(benchmark or (), as_json=as_json)
+    elif runs:
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark == [CATALOGUE]:
         _list_catalogue(as_json=as_json)

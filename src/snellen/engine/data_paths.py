@@ -28,7 +28,8 @@ def absolute_places(spec: RunSpec) -> dict[str, str]:
     data = spec.data
     named = {"path": data.path, "images": data.images}
     for name, value in data.options.items():
-        if looks_like_path(value) or (value and os.path.exists(value)):  # noqa: PTH110 - any text, never an error
+        # A folder that is only called like a value, such as --out bias beside --suite bias, is no place of data.
+        if looks_like_path(value) or os.path.isfile(value):  # noqa: PTH113 - any text, never an error
             named[OPTION + name] = Path(value)
     return {
         name: os.path.abspath(path)  # noqa: PTH100 - a working folder that is gone is no error here
@@ -68,7 +69,8 @@ def located(folder: RunFolder, meta: RunMeta) -> RunMeta:
     images = _first(folder, data.images, meta.places.get("images"))
     options = dict(data.options)
     for name, value in options.items():
-        if (absolute := meta.places.get(OPTION + name)) is not None:
+        absolute = meta.places.get(OPTION + name)
+        if absolute is not None and (looks_like_path(value) or not Path(absolute).is_dir()):
             options[name] = str(_first(folder, Path(value), absolute))
     if (path, images, options) == (data.path, data.images, dict(data.options)):
         return meta

@@ -34,6 +34,7 @@ DATASETS = {
     "vegfru": ("vegfru",),
     "skincon": ("skincon",),
     "wine": ("wine", "baijiu"),
+    "mtarsi": ("mtarsi", "mtarsi2"),
     "inat2021": ("inat2021", "inat", "inaturalist2021", "inaturalist"),
     "cifar100": ("cifar100", "cifar"),
 }
@@ -63,6 +64,12 @@ class PublishedFigure(Struct, frozen=True):
 def published_tables() -> tuple[Published, ...]:
     """Return the machine-oriented tables of FG-BMK."""
     return load(__package__)
+
+
+@cache
+def published_more() -> tuple[Published, ...]:
+    """Return FG-BMK's further tables, of training and of SkinCon's questions, which stand beside no measure."""
+    return load(__package__, "published_more.toml")
 
 
 def find_dataset(features: Features) -> str | None:

@@ -353,8 +353,10 @@ def _score(metric: Metric, column: Series, run: RunView) -> MetricCell | None:
 def _published(table: Published) -> list[PublishedLine]:
     models = [row for row in table.rows if row.kind == "model"]
     best = [
-        max((v for row in models if (v := row.values[at]) is not None), default=None) if len(models) > 1 else None
-        for at in range(len(table.columns))
+        max((v for row in models if (v := row.values[at]) is not None), default=None)
+        if len(models) > 1 and metric not in table.numbers  # a higher gap or spread is not better
+        else None
+        for at, metric in enumerate(table.metrics)
     ]
     people = _people(table)
     distances: list[tuple[PublishedCell | None, ...]] = [()] * len(table.rows)
@@ -367,8 +369,8 @@ def _published(table: Published) -> list[PublishedLine]:
         PublishedLine(
             row.name if row.kind in ("model", row.name.lower()) else f"{row.name} ({row.kind})",
             tuple(
-                None if v is None else PublishedCell(f"{100 * v:.2f}", row.kind == "model" and v == top)
-                for v, top in zip(row.values, best, strict=True)
+                None if v is None else PublishedCell(table.text(at, v), row.kind == "model" and v == top)
+                for at, (v, top) in enumerate(zip(row.values, best, strict=True))
             )
             + distance,
         )

@@ -185,3 +185,14 @@ def test_list_shows_the_family_in_one_block(capsys):
     assert "fgbmk/cub/species/choice" not in said
     assert main(["list", "--json"]) == 0
     assert '"fgbmk/cub/species/choice"' in capsys.readouterr().out
+
+
+def test_a_run_folder_that_is_called_like_a_suite_is_no_place_of_the_suite(tree, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    released.birds(tmp_path / "img" / "cub")
+    asked = ["run", "fgbmk", "--suite", "species", "--data", "data", "--images", "img", "--model", "embedded"]
+    for out in ("species", "again"):  # the second run finds the folder of the first
+        assert main([*asked, "--out", out]) in (0, 9), capsys.readouterr().err
+        assert main(["score", out]) == 0, capsys.readouterr().err
+        places = json.loads((tmp_path / out / "run_meta.json").read_text()).get("places", {})
+        assert "option suite" not in places

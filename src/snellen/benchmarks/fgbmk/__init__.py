@@ -51,7 +51,12 @@ def published_tables() -> tuple[Published, ...]:
 
 def published_columns(name: str) -> tuple[Published, ...]:
     """Return the columns of each table that are about one file of questions (`cub/species/choice`)."""
-    tables = [structs.replace(table, metrics=tuple(map(_in_member, table.metrics))) for table in published_tables()]
+    tables = [
+        structs.replace(
+            table, metrics=tuple(map(_in_member, table.metrics)), numbers=tuple(map(_in_member, table.numbers))
+        )
+        for table in published_tables()
+    ]
     return tuple(
         column(table, name) for table in tables if any(metric.startswith(f"{name}/") for metric in table.metrics)
     )
@@ -60,7 +65,7 @@ def published_columns(name: str) -> tuple[Published, ...]:
 def _in_member(metric: str) -> str:
     """Return the member's name of a metric: a data set's `cub/class_worst/bias/...` is a metric of `cub/bias` too."""
     dataset, _, rest = metric.partition("/")
-    return f"{dataset}/bias/{rest}" if rest.startswith("class_worst/bias/") else metric
+    return f"{dataset}/bias/{rest}" if rest.startswith("class_") and "/bias/" in rest else metric
 
 
 def names() -> list[str]:

@@ -126,6 +126,7 @@ def published(declared: Declaration) -> tuple[Published, ...]:
                 metrics=(name,),
                 profile="vlmevalkit" if "VLMEvalKit" in by else "strict",
                 rows=rows,
+                numbers=() if unit == "fraction" else (name,),
                 notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
             )
         )

@@ -38,7 +38,7 @@ _COUNTS = f"{COUNT_AS_WRONG}, but count_score_usable leaves them out"
 
 @cache
 def published_tables() -> tuple[Published, ...]:
-    """Return the main table of the paper's fourth version, then that of the README and of earlier versions.
+    """Return the main table of the paper's fourth version, that of the README and of earlier versions, and that of resolutions.
 
     Source: Zhang et al. 2025, arXiv 2502.12084 (v1 to v4), and the README of the released code.
     """

@@ -20,21 +20,27 @@ from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 
 
 @cache
-def table() -> Published:
-    """Eight benchmarks, each under `<benchmark>/overall`.
+def tables() -> tuple[Published, ...]:
+    """Return the tables, that of models on the eight first.
 
     Source: the README of SenseNova-SI; its models and others, evaluated with EASI.
     """
-    (published,) = load(__package__)
-    return published
+    return load(__package__)
+
+
+def table() -> Published:
+    """Return the eight benchmarks, each under `<benchmark>/overall`."""
+    return tables()[0]
 
 
 def published_column(name: str) -> tuple[Published, ...]:
-    """Return the column of one of the eight; nothing was published of the four others, nor of half of SITE."""
-    if name not in EIGHT:
-        return ()
-    questions = min(TASKS[name].rows, default=None)
-    return (structs.replace(column(table(), name), whole=table(), questions=questions),)
+    """Return the columns of one benchmark; most have none, nor has half of SITE."""
+    questions = min(TASKS[name].rows, default=None) if name in EIGHT else None
+    return tuple(
+        structs.replace(column(whole, name), whole=whole, questions=questions)
+        for whole in tables()
+        if f"{name}/overall" in whole.metrics
+    )
 
 
 DECIMALS = 4

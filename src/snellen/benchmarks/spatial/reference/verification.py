@@ -9,11 +9,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from snellen.benchmarks.base import Published, PublishedRow
 from snellen.benchmarks.spatial.prompts.words import SHORT_NAMES
 
 Status: TypeAlias = Literal["strong", "acceptable", "beyond"]
@@ -123,6 +125,23 @@ def _check(table: _DataTable, row: _ModelRow) -> VerificationRow:
         row.printed_delta,
         table.gold,
     )
+
+
+def by_benchmark() -> list[tuple[str, Published]]:
+    """Return the rows as tables, one for each data set, with the benchmark in Snellen that has its questions or none."""
+    columns = ("paper", "other", "vlmevalkit", "lmms-eval")
+    found = []
+    for (data, benchmark), group in groupby(checks(), lambda row: (row.data, row.benchmark)):
+        rows = list(group)
+        figures = [(row.paper, row.other, *map(row.measured.get, columns[2:])) for row in rows]
+        lines = (
+            PublishedRow(row.model, "model", tuple(None if value is None else value / 100 for value in values))
+            for row, values in zip(rows, figures, strict=True)
+        )
+        metrics = tuple(f"{rows[0].metric}/{name}" for name in columns)
+        title, source = f"EASI, verification: {data}", "EASI v0.2.2, docs/Benchmark_Verification.md"
+        found.append((benchmark, Published(title, source, columns, metrics, "easi", tuple(lines))))
+    return found
 
 
 def verification_rows(
