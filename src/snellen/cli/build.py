@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
 from snellen.cli import options as shared
 from snellen.cli.option_parsing import REQUIRED, Commands, argument, only, option, values
 from snellen.cli.options import JudgeKeyEnv, JudgeUrl
+from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ class QuestionOptions:
     kinds: str = option(
         "Kinds of questions: truth, choice, short, bias, attributes.", "truth,choice,short", value="A,B"
     )
-    options: int = option("Number of options of a choice question.", 4, least=2)
+    options: str = option(
+        "Number of options of a choice question; with `all`, attribute questions list every value: all, or 6,all.",
+        "4",
+        value="NUMBER|all",
+    )
     noun: str = option("Word for the depicted object in the questions.", "object")
     templates: str = option("Wording: default, chart, or a TOML file.", "default", value="NAME|FILE")
 
@@ -75,7 +80,11 @@ class SamplingOptions:
     negatives: Literal["sibling", "cousin", "random", "visual"] = option(
         "Preferred distractor classes; the rest is filled from further away.", "sibling"
     )
-    per_class: int | None = option("Maximum images per class at each level.", least=1)
+    per_class: str | None = option(
+        "Maximum images per class at each level: 20, or by level, kingdom=35,phylum=20; a number beside them is for the "
+        "other levels.",
+        value="NUMBER|LEVEL=NUMBER,…",
+    )
     seed: int = option("Seed of all random draws.", 0)
     workers: int = option("Number of processes; it does not change the files.", 1, least=1)
     copy_images: bool = option("Copy the images under neutral names, without Exif.", False)
@@ -106,8 +115,11 @@ def questions(
             levels=_words(wording.levels),
             at=_words(wording.at),
             kinds=_words(wording.kinds) or (),
-            **values(source, sampling),
-            **values(wording, but=("levels", "at", "kinds")),
+            **_option_counts(wording.options),
+            per_class=_images_per_class(sampling.per_class),
+            **values(source),
+            **values(sampling, but=("per_class",)),
+            **values(wording, but=("levels", "at", "kinds", "options")),
         )
     )
     if as_json:
@@ -155,6 +167,31 @@ def check(
     faults = [f"{claim.name}: {example}" for claim in report.claims for example in claim.examples]
     show(parts, claims, *faults, "All claims hold." if report.holds else "Not all claims hold.")
     raise typer.Exit(0 if report.holds else 1)
+
+
+def _option_counts(text: str) -> dict[str, Any]:
+    parts = comma_list(text)
+    numbers = [part for part in parts if part != "all"]
+    if not parts or len(parts) > 2 or len(numbers) > 1 or not all(map(str.isdecimal, numbers)):
+        raise UsageError(
+            f"--options {text}: a number of options, `all`, or both were expected", "Example: --options 4,all."
+        )
+    return {"options": int(numbers[0]) if numbers else 4, "all_values": "all" in parts}
+
+
+def _images_per_class(text: str | None) -> int | dict[str, int] | None:
+    if text is None:
+        return None
+    limits: dict[str, int] = {}
+    for part in comma_list(text):
+        level, _, number = part.rpartition("=")
+        if not number.strip().isdecimal() or level.strip() in limits:
+            raise UsageError(
+                f"--per-class {text}: {part!r} was found; a number, or LEVEL=NUMBER once for a level, was expected",
+                "Example: --per-class kingdom=35,phylum=20,10.",
+            )
+        limits[level.strip()] = int(number)
+    return limits[""] if set(limits) == {""} else limits
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:
@@ -362,7 +399,6 @@ def curate(
 def _chosen_stages(stages: StageOptions) -> tuple[tuple[str, ...], list[str]]:
     """Return the stages that are skipped, and those that run. Raises UsageError for one that cannot be skipped."""
     from snellen.curation import DECIDING, STAGES
-    from snellen.errors import UsageError
 
     skipped = tuple(comma_list(stages.skip))
     for stage in skipped:
@@ -419,7 +455,6 @@ def _check_evidence(
 
 def _require_sources(selected: Sequence[str], sources: CurationSourceOptions, *, searchable: bool) -> None:
     """Raise UsageError for a stage that has nothing to search in or nowhere to fetch from."""
-    from snellen.errors import UsageError
 
     if "leaks" in selected and not searchable:
         raise UsageError(

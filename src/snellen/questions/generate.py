@@ -62,7 +62,9 @@ class BuildSettings(Struct, frozen=True, kw_only=True):
         noun: what the thing in the image is called.
         templates: a built-in set of wordings, or a TOML file.
         options: how many options a choice has.
-        per_class: images a class has at most, at each level.
+        all_values: a choice about an attribute lists all of its values instead, as FG-BMK's attribute questions do.
+        per_class: images a class has at most: one number, or a number by level (`""`: the other levels). FG-BMK takes
+            35, 20, 20, 10 and 10 of a taxon of iNat2021 from kingdom to family.
         homonyms: one name under two parents: an error, or told apart.
         seed: seeds all that is drawn.
         workers: processes; the bytes do not depend on it.
@@ -84,7 +86,15 @@ class BuildSettings(Struct, frozen=True, kw_only=True):
     noun: str = "object"
     templates: str = "default"
     options: int = 4
-    per_class: int | None = None
+    all_values: bool = False
+    per_class: int | Mapping[str, int] | None = None
+
+    def images_per_class(self, level: str) -> int | None:
+        """Return the number of images that a class of this level has at most; None: all."""
+        if isinstance(self.per_class, Mapping):
+            return self.per_class.get(level, self.per_class.get(""))
+        return self.per_class
+
     homonyms: Homonyms = "error"
     seed: int = 0
     workers: int = 1
@@ -175,7 +185,10 @@ def _check(s: BuildSettings) -> None:
         raise UsageError("--negatives visual and --features FILE need each other")
     if s.options < 2 or s.options > 26:
         raise UsageError(f"--options {s.options}: 2 to 26 were expected")
-    if s.workers < 1 or (s.per_class is not None and s.per_class < 1):
+    if s.all_values and s.attributes is None:
+        raise UsageError("--options all is about the values of attributes", "Add --attributes FILE.")
+    limits = s.per_class.values() if isinstance(s.per_class, Mapping) else (s.per_class,)
+    if s.workers < 1 or any(limit is not None and limit < 1 for limit in limits):
         raise UsageError(f"--workers {s.workers}, --per-class {s.per_class}: both must be at least 1")
     if s.out.exists() and (not s.out.is_dir() or any(s.out.iterdir())):
         state = "contains a built set" if (s.out / MANIFEST).is_file() else "is not empty"
@@ -243,6 +256,9 @@ def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iter
     for level in s.at or ():
         if level not in taxonomy.levels:
             raise UsageError(f"--at {level}: levels are {', '.join(taxonomy.levels)}")
+    for level in s.per_class if isinstance(s.per_class, Mapping) else ():
+        if level and level not in taxonomy.levels:
+            raise UsageError(f"--per-class {level}=…: levels are {', '.join(taxonomy.levels)}")
     vectors = None if s.features is None else distractors.read_features(s.features, taxonomy)
     taken: dict[str, str] = {}
     for depth, level in enumerate(taxonomy.levels):
@@ -258,7 +274,7 @@ def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iter
     if s.attributes is not None:
         index = {at: number for number, at in enumerate(read.order)}
         for questions in attributes.level_questions(
-            attributes.read_attributes(s.attributes, read.images), index, s.seed
+            attributes.read_attributes(s.attributes, read.images), index, s.seed, every=s.all_values
         ):
             _folder(questions.level, taken, "attributes/")
             yield from _kinds(questions, ["truth", "choice"], s, templates)
@@ -273,7 +289,7 @@ def _level(s: BuildSettings, read: _OrderedImages, depth: int, nearest: Any, fol
             f"Select other levels with --at, or add rows for other {level} names; they need no images.",
         )
     label = taxonomy.ancestors(len(taxonomy.levels) - 1, depth)[read.label]
-    rows = sampling.limit_per_class(label, s.per_class, s.seed, level, "per class")
+    rows = sampling.limit_per_class(label, s.images_per_class(level), s.seed, level, "per class")
     return LevelQuestions(
         ask="hierarchy",
         level=level,
@@ -300,7 +316,9 @@ def _kinds(
         if kind == "truth":
             yield sampling.draw_truth(questions, stems)
         elif kind == "choice":
-            yield sampling.draw_choice(questions, stems, min(s.options, len(questions.pool.names)))
+            every = s.all_values and questions.ask == "attribute"
+            count = len(questions.pool.names) if every else s.options
+            yield sampling.draw_choice(questions, stems, min(count, len(questions.pool.names)))
         elif kind == "short":
             yield sampling.draw_short(questions, stems)
         else:
@@ -336,6 +354,7 @@ def _recorded(s: BuildSettings) -> Mapping[str, Any]:
         "noun": s.noun,
         "templates": s.templates if s.templates in BUILT_IN else "file",
         "options": s.options,
+        **({"attribute_options": "all"} if s.all_values else {}),
         "per_class": s.per_class,
         "homonyms": s.homonyms,
     }
