@@ -155,9 +155,11 @@ def generate(settings: BuildSettings) -> Manifest:
                 templates=templates,
                 seed=settings.seed,
                 kinds=settings.kinds,
-                settings=_recorded(settings),
+                settings=_recorded(settings, templates.source),
                 inputs=_inputs(settings),
-                notes=(taxonomy.note,) if taxonomy.note else (),
+                notes=tuple(
+                    filter(None, (taxonomy.note, templates.source and f"The words are those of {templates.source}."))
+                ),
                 workers=settings.workers,
                 copy=copier,
             )
@@ -345,7 +347,7 @@ def _inputs(s: BuildSettings) -> dict[str, str]:
     return {role: digest(path) for role, path in paths.items() if path is not None}
 
 
-def _recorded(s: BuildSettings) -> Mapping[str, Any]:
+def _recorded(s: BuildSettings, words: str) -> Mapping[str, Any]:
     """Return the settings that shape the set, for the manifest: no paths, no number of workers."""
     return {
         "taxonomy": s.taxonomy if s.taxonomy in BY_NAME else "file" if s.taxonomy else "none",
@@ -353,6 +355,7 @@ def _recorded(s: BuildSettings) -> Mapping[str, Any]:
         "negatives": s.negatives,
         "noun": s.noun,
         "templates": s.templates if s.templates in BUILT_IN else "file",
+        **({"words": words} if words else {}),
         "options": s.options,
         **({"attribute_options": "all"} if s.all_values else {}),
         "per_class": s.per_class,

@@ -195,6 +195,8 @@ class _Tally:
         self.yes[part, row["label"]][right] += 1
         if not right:
             self._related(row, part, [row["asked"]], row["kinship"])
+        if self.manifest.settings.get("words"):
+            return  # the articles of imported words are their authors'
         self.cases["articles"] += 1
         before = row["text"].partition(f" {row['asked']}")[0].rpartition(" ")[2].casefold()
         if before in ("a", "an") and before != article(row["asked"]):
