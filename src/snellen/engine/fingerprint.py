@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
@@ -18,7 +20,7 @@ from snellen.benchmarks.data_digest import SAMPLES
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
-from snellen.media import check_pick, describe
+from snellen.media import check_pick, describe, masks_digest
 from snellen.models.base import Model
 from snellen.types import MediaSettings, Part, Prompt, Text, Video
 
@@ -42,6 +44,8 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     }
     if picks:
         parts["frames"] = picks
+    if spec.options.media.mask:
+        parts["masks"] = masks_digest(Path(spec.options.media.mask))
     return parts
 
 
@@ -52,7 +56,7 @@ def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
         "benchmark_version": benchmark.version,
         "data_options": dict(spec.data.options),
         "generation": spec.options.generation,
-        "media": spec.options.media,
+        "media": structs.replace(spec.options.media, mask=""),  # masks count by their content
         "seed": spec.data.seed,
         "repeats": spec.repeats,
     }
