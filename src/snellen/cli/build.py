@@ -169,6 +169,52 @@ def check(
     raise typer.Exit(0 if report.holds else 1)
 
 
+@group.command()
+def boxes(
+    variant: Literal["vp-zoom-o", "vp-zoom-p"] = argument("vp-zoom-o: boxes of objects; vp-zoom-p: boxes of faces."),
+    data: Path = option("VLM2-Bench, or a set of its layout: a folder, zip or question file.", REQUIRED),
+    detector: str = option(
+        "A zero-shot detector of transformers (OWLv2, Grounding DINO): hf:NAME or a folder; or face_recognition.",
+        REQUIRED,
+        value="NAME",
+    ),
+    out: Path = option("The file to write, .jsonl.", Path("boxes.jsonl"), value="FILE"),
+    *,
+    images: Path | None = option("Folder or archive of the images, where --data has none."),
+    query: str = option("What to look for.", "", value="TEXT", said="the question's type; a face"),
+    min_score: float = option("Lowest score of a box.", 0.1, least=0, most=1),
+    missing: Literal["fail", "whole"] = option(
+        "An image in which nothing is found: its samples fail, or it is shown whole.", "fail"
+    ),
+    device: str = option("Device of the detector.", "auto"),
+    as_json: bool = option("Print the counts as one JSON object.", False, names=("--json",)),
+) -> None:
+    """Find the boxes for VLM2-Bench's prompting vp-zoom, once before the run.
+
+    The run takes the file: `-o prompting=vp-zoom -o boxes=FILE`. The box with the highest score counts.
+    """
+    from msgspec import structs
+
+    from snellen.benchmarks.base import Data
+    from snellen.cli.console import note, show_json
+    from snellen.engine.output_file import require_output_file
+    from snellen.questions.detected_boxes import detect_boxes, open_detector
+
+    require_output_file(out, "--out", (".jsonl",))
+    opened = open_detector(detector, device, min_score)
+    result = detect_boxes(variant, Data(path=data, images=images), opened, out, query=query, whole=missing == "whole")
+    if as_json:
+        show_json(structs.asdict(result))
+        return
+    for names, what in ((result.empty, f"nothing was found ({missing})"), (result.unreadable, "cannot be read")):
+        if names:
+            note(f"note: {len(names):,} images: {what}; the first is {names[0]}")
+    print(f"{out}: boxes of {result.found:,} images")
+    print(
+        f"Use them: snellen run vlm2/{'oc' if variant == 'vp-zoom-o' else 'pc'}-cpr --data {data} -o prompting=vp-zoom -o boxes={out} ..."
+    )
+
+
 def _option_counts(text: str) -> dict[str, Any]:
     parts = comma_list(text)
     numbers = [part for part in parts if part != "all"]
