@@ -10,8 +10,8 @@ import pytest
 from clips import clip
 from PIL import Image as pillow
 
-from snellen.errors import DataError, MediaError, UsageError
-from snellen.media import check_settings, frames, masks_digest, open_image
+from snellen.errors import MediaError, UsageError
+from snellen.media import check_settings, frames, open_image
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Video
 
@@ -117,16 +117,3 @@ def test_settings_that_cannot_work_are_refused(spec, given, complaint):
     with pytest.raises(UsageError) as refused:
         check_settings(MediaSettings(corrupt=spec, mask=given))
     assert complaint in f"{refused.value.message} {refused.value.hint}"
-
-
-def test_a_digest_of_masks_is_one_of_their_content_and_not_of_their_place(tmp_path):
-    for folder in ("a", "b"):
-        mask(tmp_path / folder / "birds/7.png")
-    before = masks_digest(tmp_path / "a")
-    assert before == masks_digest(tmp_path / "b")
-    mask(tmp_path / "b/birds/7.png", box=(0, 0, 2, 2))
-    assert before != masks_digest(tmp_path / "b")
-    (tmp_path / "none").mkdir()
-    for nothing in ("none", "nowhere"):
-        with pytest.raises(DataError, match="no pictures in this folder"):
-            masks_digest(tmp_path / nothing)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,8 +19,9 @@ from snellen.benchmarks.data_digest import SAMPLES
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
-from snellen.media import check_pick, describe, masks_digest
+from snellen.media import check_pick, describe
 from snellen.models.base import Model
+from snellen.sources import digest as content_digest
 from snellen.types import MediaSettings, Part, Prompt, Text, Video
 
 PROMPTS_READ = 1000
@@ -45,7 +45,7 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     if picks:
         parts["frames"] = picks
     if spec.options.media.mask:
-        parts["masks"] = masks_digest(Path(spec.options.media.mask))
+        parts["masks"] = content_digest(spec.options.media.mask)
     return parts
 
 

@@ -3,7 +3,6 @@
 from snellen.media.cache import MediaCache
 from snellen.media.decode import Header, fitted, open_image, pixel_limit, read_header
 from snellen.media.encode import Encoded, encode
-from snellen.media.masks import masks_digest
 from snellen.media.settings import both_frames_and_fps, check_settings, describe, images_unchanged, original_pixels
 from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
 
@@ -20,7 +19,6 @@ __all__ = [
     "frame_numbers",
     "frames",
     "images_unchanged",
-    "masks_digest",
     "open_image",
     "original_pixels",
     "pixel_limit",

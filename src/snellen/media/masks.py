@@ -8,10 +8,7 @@ that is there counts. Pixels of 128 and more are the object: CUB's masks count t
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 from pathlib import Path
-
-from snellen.errors import DataError
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 OBJECT_FROM = 128
@@ -30,22 +27,3 @@ def mask_file(folder: Path, key: str) -> Path | None:
             if (path := place.with_suffix(ending)).is_file():
                 return path
     return None
-
-
-def masks_digest(folder: Path) -> str:
-    """Return a digest of all masks of a folder, by path and content, for a run's identity.
-
-    Raises:
-        DataError: there is no such folder, no picture in it, or one cannot be read.
-    """
-    total = blake2b(digest_size=16)
-    try:
-        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
-        for path in files:
-            content = blake2b(path.read_bytes(), digest_size=16).hexdigest()
-            total.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode("utf-8", "surrogateescape"))
-    except OSError as error:
-        raise DataError(f"--mask {folder}: {error.strerror or error}", "Give the folder of the masks.") from error
-    if not files:
-        raise DataError(f"--mask {folder}: there are no pictures in this folder", "Give the folder of the masks.")
-    return total.hexdigest()
