@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.linking import boxes, linking
 from snellen.cli.option_parsing import REQUIRED, Commands, argument, only, option, values
 from snellen.cli.options import JudgeKeyEnv, JudgeUrl
 from snellen.errors import UsageError
@@ -107,7 +108,7 @@ def questions(
     row.
     """
     from snellen.cli.console import show, show_json
-    from snellen.questions.generate import BuildSettings, generate
+    from snellen.questions.generate import BuildSettings, generate, images_per_class, option_counts
 
     manifest = generate(
         BuildSettings(
@@ -115,8 +116,8 @@ def questions(
             levels=_words(wording.levels),
             at=_words(wording.at),
             kinds=_words(wording.kinds) or (),
-            **_option_counts(wording.options),
-            per_class=_images_per_class(sampling.per_class),
+            **option_counts(wording.options),
+            per_class=images_per_class(sampling.per_class),
             **values(source),
             **values(sampling, but=("per_class",)),
             **values(wording, but=("levels", "at", "kinds", "options")),
@@ -169,75 +170,8 @@ def check(
     raise typer.Exit(0 if report.holds else 1)
 
 
-@group.command()
-def boxes(
-    variant: Literal["vp-zoom-o", "vp-zoom-p"] = argument("vp-zoom-o: boxes of objects; vp-zoom-p: boxes of faces."),
-    data: Path = option("VLM2-Bench, or a set of its layout: a folder, zip or question file.", REQUIRED),
-    detector: str = option(
-        "A zero-shot detector of transformers (OWLv2, Grounding DINO): hf:NAME or a folder; or face_recognition.",
-        REQUIRED,
-        value="NAME",
-    ),
-    out: Path = option("The file to write, .jsonl.", Path("boxes.jsonl"), value="FILE"),
-    *,
-    images: Path | None = option("Folder or archive of the images, where --data has none."),
-    query: str = option("What to look for.", "", value="TEXT", said="the question's type; a face"),
-    min_score: float = option("Lowest score of a box.", 0.1, least=0, most=1),
-    missing: Literal["fail", "whole"] = option(
-        "An image in which nothing is found: its samples fail, or it is shown whole.", "fail"
-    ),
-    device: str = option("Device of the detector.", "auto"),
-    as_json: bool = option("Print the counts as one JSON object.", False, names=("--json",)),
-) -> None:
-    """Find the boxes for VLM2-Bench's prompting vp-zoom, once before the run.
-
-    The run takes the file: `-o prompting=vp-zoom -o boxes=FILE`. The box with the highest score counts.
-    """
-    from msgspec import structs
-
-    from snellen.benchmarks.base import Data
-    from snellen.cli.console import note, show_json
-    from snellen.engine.output_file import require_output_file
-    from snellen.questions.detected_boxes import detect_boxes, open_detector
-
-    require_output_file(out, "--out", (".jsonl",))
-    opened = open_detector(detector, device, min_score)
-    result = detect_boxes(variant, Data(path=data, images=images), opened, out, query=query, whole=missing == "whole")
-    if as_json:
-        show_json(structs.asdict(result))
-        return
-    for names, what in ((result.empty, f"nothing was found ({missing})"), (result.unreadable, "cannot be read")):
-        if names:
-            note(f"note: {len(names):,} images: {what}; the first is {names[0]}")
-    print(f"{out}: boxes of {result.found:,} images")
-    print(
-        f"Use them: snellen run vlm2/{'oc' if variant == 'vp-zoom-o' else 'pc'}-cpr --data {data} -o prompting=vp-zoom -o boxes={out} ..."
-    )
-
-
-def _option_counts(text: str) -> dict[str, Any]:
-    parts = comma_list(text)
-    numbers = [part for part in parts if part != "all"]
-    if not parts or len(parts) > 2 or len(numbers) > 1 or not all(map(str.isdecimal, numbers)):
-        raise UsageError(
-            f"--options {text}: a number of options, `all`, or both were expected", "Example: --options 4,all."
-        )
-    return {"options": int(numbers[0]) if numbers else 4, "all_values": "all" in parts}
-
-
-def _images_per_class(text: str | None) -> int | dict[str, int] | None:
-    if text is None:
-        return None
-    limits: dict[str, int] = {}
-    for part in comma_list(text):
-        level, _, number = part.rpartition("=")
-        if not number.strip().isdecimal() or level.strip() in limits:
-            raise UsageError(
-                f"--per-class {text}: {part!r} was found; a number, or LEVEL=NUMBER once for a level, was expected",
-                "Example: --per-class kingdom=35,phylum=20,10.",
-            )
-        limits[level.strip()] = int(number)
-    return limits[""] if set(limits) == {""} else limits
+group.command()(boxes)
+group.command()(linking)
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

@@ -36,6 +36,7 @@ from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read
 from snellen.questions.templates import BUILT_IN, Templates, load_templates
 from snellen.questions.writer import ImageCopier, SetContents, write_set
 from snellen.sources import Tree, digest, open_tree
+from snellen.text import comma_list
 
 KINDS = ("truth", "choice", "short", "bias", "attributes")
 BY_NAME = ("folders", "inaturalist", "last-word")
@@ -101,6 +102,33 @@ class BuildSettings(Struct, frozen=True, kw_only=True):
     copy_images: bool = False
     name: str = ""
     version: str = "1"
+
+
+def option_counts(text: str) -> dict[str, Any]:
+    """Return `options` and `all_values` of a text such as `6,all`. Raises UsageError."""
+    parts = comma_list(text)
+    numbers = [part for part in parts if part != "all"]
+    if not parts or len(parts) > 2 or len(numbers) > 1 or not all(map(str.isdecimal, numbers)):
+        raise UsageError(
+            f"--options {text}: a number of options, `all`, or both were expected", "Example: --options 4,all."
+        )
+    return {"options": int(numbers[0]) if numbers else 4, "all_values": "all" in parts}
+
+
+def images_per_class(text: str | None) -> int | dict[str, int] | None:
+    """Return `per_class` of a text such as `20` or `kingdom=35,phylum=20,10`. Raises UsageError."""
+    if text is None:
+        return None
+    limits: dict[str, int] = {}
+    for part in comma_list(text):
+        level, _, number = part.rpartition("=")
+        if not number.strip().isdecimal() or level.strip() in limits:
+            raise UsageError(
+                f"--per-class {text}: {part!r} was found; a number, or LEVEL=NUMBER once for a level, was expected",
+                "Example: --per-class kingdom=35,phylum=20,10.",
+            )
+        limits[level.strip()] = int(number)
+    return limits[""] if set(limits) == {""} else limits
 
 
 @dataclass(frozen=True)
