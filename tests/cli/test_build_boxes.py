@@ -112,7 +112,7 @@ def test_a_run_shows_what_the_boxes_enclose(snellen, tmp_path, linking_set, face
         "-m",
         "pixels",
         "-o",
-        "prompting=vp-zoom",
+        "prompting=vp-zoom-p",
         "-o",
         "boxes=boxes.jsonl",
     )
