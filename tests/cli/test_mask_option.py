@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 from PIL import Image
@@ -34,3 +36,18 @@ def test_masks_belong_to_a_run_by_their_content_and_an_image_without_one_fails_a
     assert snellen(*run[:-1], "s", "--mask", "again").status == 0, "the place of the masks does not count"
     said = snellen(*run[:-1], "t", "--mask", "nowhere")
     assert said.status != 0 and "nowhere" in " ".join(said.err.split())
+
+
+def test_the_masks_of_another_users_run_are_not_read(snellen, tmp_path):
+    drawn(tmp_path / "birds/1.png", (5, 5, 20, 20), "RGB")
+    drawn(tmp_path / "masks/1.png", (5, 5, 20, 20))
+    (tmp_path / "q.csv").write_text("id,image,question,answer\n1,birds/1.png,Is it light?,yes\n")
+    run = ("run", "q.csv", "-m", "pixels", "--corrupt", "grey@object", "--mask", "masks", "--out", "mine")
+    assert snellen(*run).status == 0
+    shutil.copytree("mine", "evil")
+    meta = json.loads(Path("evil/run_meta.json").read_text())
+    meta["spec"]["options"]["media"]["mask"] = str(tmp_path / "birds")
+    meta["spec"]["data"] = {"path": None}
+    Path("evil/run_meta.json").write_text(json.dumps(meta))
+    said = snellen("rerun", "evil", "--out", "again")
+    assert said.status == 5 and f"the masks {tmp_path / 'birds'}" in " ".join(said.err.split()), said.err

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -22,8 +22,8 @@ from snellen.benchmarks.vlm2 import locate
 from snellen.benchmarks.vlm2.crops import plain
 from snellen.benchmarks.vlm2.dot_grid import upright
 from snellen.benchmarks.vlm2.layout import SUBTASKS
-from snellen.errors import DataError, MediaError, MissingExtraError, PreflightError
-from snellen.installation import install_hint
+from snellen.errors import DataError, MediaError, MissingExtraError
+from snellen.questions.pretrained import open_pretrained
 from snellen.types import Blob
 
 if TYPE_CHECKING:
@@ -139,31 +139,18 @@ def open_detector(name: str, device: str = "auto", least: float = 0.1) -> Detect
 
 
 def _zero_shot(name: str, device: str, least: float) -> Detector:
-    try:
-        import torch
-        import transformers
-
-        from snellen.models.local.checkpoint import find, pick_device
-    except ImportError as error:
-        raise MissingExtraError("a detector needs torch and transformers", install_hint("local")) from error
-    checkpoint = find(name, None, lambda config, _: None)
-    auto: Any = transformers
-    try:
-        model = auto.AutoModelForZeroShotObjectDetection.from_pretrained(
-            checkpoint.folder, trust_remote_code=False, local_files_only=True, use_safetensors=True
-        )
-        processor = auto.AutoProcessor.from_pretrained(
-            checkpoint.folder, trust_remote_code=False, local_files_only=True
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise PreflightError(
-            f"{name} is no zero-shot detector: {str(error).splitlines()[0]}",
-            "Give an OWLv2 or a Grounding DINO, such as hf:google/owlv2-base-patch16-ensemble.",
-        ) from error
-    model = model.to(pick_device(device)).eval()
+    model, processor = open_pretrained(
+        name,
+        "AutoModelForZeroShotObjectDetection",
+        "AutoProcessor",
+        device,
+        "zero-shot detector",
+        "hf:google/owlv2-base-patch16-ensemble or hf:IDEA-Research/grounding-dino-base",
+    )
+    import torch
 
     def detect(picture: PillowImage, text: str) -> list[tuple[tuple[float, ...], float | None]]:
-        inputs = processor(images=picture, text=[[text.lower()]], return_tensors="pt").to(model.device)
+        inputs = processor(images=picture, text=[[text.lower()]], return_tensors="pt").to(model.device, model.dtype)
         with torch.inference_mode():
             outputs = model(**inputs)
         (found,) = processor.post_process_grounded_object_detection(

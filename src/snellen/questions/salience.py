@@ -10,11 +10,11 @@ Source: Zhang et al. 2025 (arXiv 2502.12084), section 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from snellen.errors import DataError, MissingExtraError, PreflightError, UsageError
-from snellen.installation import install_hint
+from snellen.errors import DataError, UsageError
 from snellen.questions.linking import EditedPair
+from snellen.questions.pretrained import open_pretrained
 
 Salience: TypeAlias = Callable[..., float]
 """Returns the salience of an edit after the captions of the first and of the second image."""
@@ -57,27 +57,10 @@ def open_salience(name: str, device: str = "auto") -> Salience:
         MissingExtraError: torch and transformers are not installed.
         PreflightError: no such model, or one that does not continue a text.
     """
-    try:
-        import torch
-        import transformers
-
-        from snellen.models.local.checkpoint import find, pick_device
-    except ImportError as error:
-        raise MissingExtraError("salience needs torch and transformers", install_hint("local")) from error
-    checkpoint = find(name.removeprefix("hf:"), None, lambda config, _: None)
-    auto: Any = transformers
-    where = {"trust_remote_code": False, "local_files_only": True}
-    try:
-        model = auto.AutoModelForCausalLM.from_pretrained(
-            checkpoint.folder, use_safetensors=True, dtype="auto", **where
-        )
-        tokenizer = auto.AutoTokenizer.from_pretrained(checkpoint.folder, **where)
-    except (OSError, ValueError, KeyError) as error:
-        raise PreflightError(
-            f"{name} is no language model: {str(error).splitlines()[0]}",
-            "Give a causal language model, such as hf:meta-llama/Meta-Llama-3-8B.",
-        ) from error
-    model = model.to(pick_device(device)).eval()
+    model, tokenizer = open_pretrained(
+        name, "AutoModelForCausalLM", "AutoTokenizer", device, "language model", "hf:meta-llama/Meta-Llama-3-8B"
+    )
+    import torch
 
     def salience(first: str, second: str, edit: str) -> float:
         before = tokenizer(PROMPT.format(first=first, second=second))["input_ids"]
