@@ -34,6 +34,7 @@ from snellen.text import pretty_json
 PATTERNS = ("AA", "AB", "AAA", "AAB", "ABC", "AAAA", "AAAB", "AABC", "ABCD")
 SALIENT_BELOW = -2.0
 Row: TypeAlias = dict[str, Any]
+Key: TypeAlias = tuple[int | str, ...]
 Vectors: TypeAlias = Mapping[str, NDArray[np.floating]]
 
 TRUTH = "Reply with one letter and nothing else: T for true, F for false."
@@ -64,6 +65,13 @@ class ImageSequence(Struct, frozen=True):
     pattern: str
     images: tuple[str, ...]
     who: str
+
+
+class ImageSpace(Struct, frozen=True, eq=False):
+    """Unit vectors [n, d] of images, and each image's row."""
+
+    row: Mapping[str, int]
+    vectors: NDArray[np.float64]
 
 
 def read_identities(cue: str, tree: Tree) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -105,6 +113,9 @@ def draw_sequences(
     if odd or not patterns:
         raise UsageError(f"--patterns {','.join(odd) or '(none)'}: some of {', '.join(PATTERNS)} were expected")
     drawn, impossible = [], Counter[str]()
+    space = (
+        None if vectors is None else image_space([name for _, names in identities.values() for name in names], vectors)
+    )
     for main, (kind, own) in identities.items():
         others = {
             name: other for other, (of, names) in identities.items() if of == kind and other != main for name in names
@@ -112,7 +123,7 @@ def draw_sequences(
         for pattern in patterns if len(own) > 1 else ():
             key = (main, pattern)
             shown = [own[at] for at in permutation(len(own), seed, *key, "own")[: pattern.count("A")]]
-            near = _nearest(shown[0], others, len(set(pattern)) - 1, vectors, seed, key)
+            near = _nearest(shown[0], others, len(set(pattern)) - 1, space, (seed, *key, "others"))
             if len(shown) < pattern.count("A") or len(near) < len(set(pattern)) - 1:
                 impossible[pattern] += 1
                 continue
@@ -124,30 +135,31 @@ def draw_sequences(
     return drawn, impossible
 
 
-def _nearest(
-    anchor: str, others: Mapping[str, str], count: int, vectors: Vectors | None, seed: int, key: tuple[str, str]
-) -> list[str]:
-    """Return images of `count` different identities, the nearest first."""
+def _nearest(anchor: str, others: Mapping[str, str], count: int, space: ImageSpace | None, key: Key) -> list[str]:
+    """Return images of `count` different identities, the nearest first; in drawn order without a space."""
     names = list(others)
-    if vectors is None:
-        ordered = [names[at] for at in permutation(len(names), seed, *key, "others")]
+    if space is None or not names:
+        order = permutation(len(names), *key)
     else:
-        cosine = {name: round(float(_unit(vectors, anchor) @ _unit(vectors, name)), 9) for name in names}
-        ordered = sorted(names, key=lambda name: (-cosine[name], name))
+        rows = space.vectors[[space.row[name] for name in names]]
+        order = np.argsort(-np.round(rows @ space.vectors[space.row[anchor]], 9), kind="stable")
     first: dict[str, str] = {}
-    for name in ordered:
-        first.setdefault(others[name], name)
+    for at in order:
+        first.setdefault(others[names[at]], names[at])
     return list(first.values())[:count]
 
 
-def _unit(vectors: Vectors, name: str) -> NDArray[np.float64]:
-    if name not in vectors:
+def image_space(names: Sequence[str], vectors: Vectors) -> ImageSpace:
+    """Return the unit vectors of these images. Raises DataError for an image without one."""
+    missing = next((name for name in names if name not in vectors), None)
+    if missing is not None:
         raise DataError(
-            f"--features: there is no row for the image {name}; the first is {next(iter(vectors), '(none)')}",
+            f"--features: there is no row for the image {missing}; the first is {next(iter(vectors), '(none)')}",
             "Extract the features of the same folder: snellen features extract --images.",
         )
-    vector = np.asarray(vectors[name], dtype=np.float64)
-    return vector / (np.linalg.norm(vector) or 1.0)
+    values = np.array([vectors[name] for name in names], dtype=np.float64)
+    lengths = np.linalg.norm(values, axis=1, keepdims=True)
+    return ImageSpace({name: at for at, name in enumerate(names)}, values / np.where(lengths > 0, lengths, 1))
 
 
 def sequence_questions(cue: str, sequences: Sequence[ImageSequence], seed: int) -> dict[str, list[Row]]:
