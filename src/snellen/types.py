@@ -151,9 +151,16 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
         str,
         Setting(
             "Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1), "
-            "downscale:N (both sides divided by N), square:N (N x N pixels); "
-            "separated by commas or repeated, applied in that order.",
+            "downscale:N (both sides divided by N), square:N (N x N pixels), remove; with @object or @background within "
+            "the masks of --mask, or around them; separated by commas or repeated, applied in that order.",
             value="OPERATION",
+        ),
+    ] = ""
+    mask: Annotated[
+        str,
+        Setting(
+            "Masks of the objects, for --corrupt: pictures under the images' names, light on the object.",
+            value="FOLDER",
         ),
     ] = ""
 

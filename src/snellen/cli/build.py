@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
+from snellen.cli.linking import boxes, linking
 from snellen.cli.option_parsing import REQUIRED, Commands, argument, only, option, values
 from snellen.cli.options import JudgeKeyEnv, JudgeUrl
+from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
@@ -61,7 +63,11 @@ class QuestionOptions:
     kinds: str = option(
         "Kinds of questions: truth, choice, short, bias, attributes.", "truth,choice,short", value="A,B"
     )
-    options: int = option("Number of options of a choice question.", 4, least=2)
+    options: str = option(
+        "Number of options of a choice question; with `all`, attribute questions list every value: all, or 6,all.",
+        "4",
+        value="NUMBER|all",
+    )
     noun: str = option("Word for the depicted object in the questions.", "object")
     templates: str = option("Wording: default, chart, or a TOML file.", "default", value="NAME|FILE")
 
@@ -75,7 +81,11 @@ class SamplingOptions:
     negatives: Literal["sibling", "cousin", "random", "visual"] = option(
         "Preferred distractor classes; the rest is filled from further away.", "sibling"
     )
-    per_class: int | None = option("Maximum images per class at each level.", least=1)
+    per_class: str | None = option(
+        "Maximum images per class at each level: 20, or by level, kingdom=35,phylum=20; a number beside them is for the "
+        "other levels.",
+        value="NUMBER|LEVEL=NUMBER,…",
+    )
     seed: int = option("Seed of all random draws.", 0)
     workers: int = option("Number of processes; it does not change the files.", 1, least=1)
     copy_images: bool = option("Copy the images under neutral names, without Exif.", False)
@@ -98,7 +108,7 @@ def questions(
     row.
     """
     from snellen.cli.console import show, show_json
-    from snellen.questions.generate import BuildSettings, generate
+    from snellen.questions.generate import BuildSettings, generate, images_per_class, option_counts
 
     manifest = generate(
         BuildSettings(
@@ -106,8 +116,11 @@ def questions(
             levels=_words(wording.levels),
             at=_words(wording.at),
             kinds=_words(wording.kinds) or (),
-            **values(source, sampling),
-            **values(wording, but=("levels", "at", "kinds")),
+            **option_counts(wording.options),
+            per_class=images_per_class(sampling.per_class),
+            **values(source),
+            **values(sampling, but=("per_class",)),
+            **values(wording, but=("levels", "at", "kinds", "options")),
         )
     )
     if as_json:
@@ -155,6 +168,10 @@ def check(
     faults = [f"{claim.name}: {example}" for claim in report.claims for example in claim.examples]
     show(parts, claims, *faults, "All claims hold." if report.holds else "Not all claims hold.")
     raise typer.Exit(0 if report.holds else 1)
+
+
+group.command()(boxes)
+group.command()(linking)
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:
@@ -362,7 +379,6 @@ def curate(
 def _chosen_stages(stages: StageOptions) -> tuple[tuple[str, ...], list[str]]:
     """Return the stages that are skipped, and those that run. Raises UsageError for one that cannot be skipped."""
     from snellen.curation import DECIDING, STAGES
-    from snellen.errors import UsageError
 
     skipped = tuple(comma_list(stages.skip))
     for stage in skipped:
@@ -419,7 +435,6 @@ def _check_evidence(
 
 def _require_sources(selected: Sequence[str], sources: CurationSourceOptions, *, searchable: bool) -> None:
     """Raise UsageError for a stage that has nothing to search in or nowhere to fetch from."""
-    from snellen.errors import UsageError
 
     if "leaks" in selected and not searchable:
         raise UsageError(

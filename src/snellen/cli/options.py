@@ -242,6 +242,7 @@ class MediaOptions:
     video: Literal["frames", "native"] = option_of(MediaSettings, "video")
     blank_images: bool = option_of(MediaSettings, "blank")
     corrupt: list[str] | None = option_of(MediaSettings, "corrupt", default=None)
+    mask: str = option_of(MediaSettings, "mask")
 
     def settings(self) -> MediaSettings:
         """Build the media settings; raise UsageError for options that exclude each other."""
@@ -257,11 +258,12 @@ class MediaOptions:
             )
         return check_settings(
             MediaSettings(
-                **values(self, but=("image_format", "blank_images", "frames", "corrupt")),
+                **values(self, but=("image_format", "blank_images", "frames", "corrupt", "mask")),
                 format=self.image_format,
                 blank=self.blank_images,
                 frames=MediaSettings().frames if self.frames is None else self.frames,
                 corrupt=",".join(self.corrupt or ()),
+                mask=str(Path(self.mask).expanduser().absolute()) if self.mask else "",
             )
         )
 

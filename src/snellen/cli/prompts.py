@@ -1,4 +1,4 @@
-"""snellen prompts: prompt wordings imported from another harness."""
+"""snellen prompts: prompt wordings imported from another harness or from a benchmark's authors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from snellen.cli.console import note
 from snellen.cli.option_parsing import REQUIRED, Commands, option
 from snellen.errors import StorageError, UsageError
 
-group = Commands(help="Import prompt wordings from another harness.", no_args_is_help=True)
+group = Commands(help="Import prompt wordings from another harness, or from FG-BMK's authors.", no_args_is_help=True)
 
 
 class Harness(StrEnum):
-    """A harness whose prompt wordings can be imported."""
+    """A harness, or an authors' repository, whose prompt wordings can be imported."""
 
     LMMS_EVAL = "lmms-eval"
     VLMEVALKIT = "vlmevalkit"
+    FG_BMK = "fg-bmk"
 
 
 @group.callback()
@@ -28,7 +29,7 @@ def _group() -> None: ...
 def import_prompts(
     source: Harness = option("The harness.", REQUIRED, names=("--from",)),
     path: Path | None = option(
-        "Folder of its package; of VLMEvalKit or EASI a checkout.", value="DIR", said="the installed lmms-eval"
+        "Folder of its package; of VLMEvalKit, EASI or FG-BMK a checkout.", value="DIR", said="the installed lmms-eval"
     ),
     out: Path = option("The file to write.", Path("prompts.toml"), value="FILE"),
     model_key: str = option(
@@ -39,27 +40,39 @@ def import_prompts(
     """Import the prompts of the spatial benchmarks from another harness, for --prompts of snellen run and snellen easi.
 
     No code of the harness is executed: lmms-eval's task files are read, and VLMEvalKit's Python files are parsed. Prompts that
-    cannot be read are listed; for these the file has no words, or lmms-eval's keep Snellen's.
+    cannot be read are listed; for these the file has no words, or lmms-eval's keep Snellen's. Of FG-BMK the stems in its
+    question files are read, for --templates of snellen build questions.
     """
+    from snellen.benchmarks.fgbmk.locate import HINT
     from snellen.benchmarks.spatial.prompts import import_lmms_eval, import_vlmevalkit
     from snellen.engine.output_file import require_output_file
+    from snellen.questions import import_templates
 
     require_output_file(out, "--out", (".toml",))
     if out.exists() and not force:
         raise UsageError(f"{out} already exists", "Choose another --out, or add --force to overwrite it.")
-    if source is Harness.VLMEVALKIT:
-        if path is None or model_key != "default":
-            raise UsageError("--from vlmevalkit takes --path and no --model-key", import_vlmevalkit.HOW_TO_GET)
-        prompts = import_vlmevalkit.read(path)
+    if source is not Harness.LMMS_EVAL and (path is None or model_key != "default"):
+        hint = import_vlmevalkit.HOW_TO_GET if source is Harness.VLMEVALKIT else HINT
+        raise UsageError(f"--from {source} takes --path and no --model-key", hint)
+    if source is Harness.FG_BMK and path is not None:
+        templates = import_templates.read(path)
+        text, words, remarks = templates.toml(), list(templates.stems), templates.remarks
+        whose, use = templates.source, f"snellen build questions --templates {out} ..."
     else:
-        prompts = import_lmms_eval.read(path, model_key)
-    for remark in prompts.remarks:
+        prompts = (
+            import_vlmevalkit.read(path)
+            if source is Harness.VLMEVALKIT and path is not None
+            else import_lmms_eval.read(path, model_key)
+        )
+        text, words, remarks = import_lmms_eval.toml(prompts), list(prompts.words), prompts.remarks
+        whose, use = prompts.source, f"snellen run vsi-bench --prompts {out} ..."
+    for remark in remarks:
         note(f"note: {remark}")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as part:
-            part.write_text(import_lmms_eval.toml(prompts), encoding="utf-8")
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {out}: {error.strerror}.", "Name another file with --out.") from error
-    print(f"{out}: prompts of {prompts.source} for {', '.join(prompts.words)}")
-    print(f"Use them: snellen run vsi-bench --prompts {out} ...")
+    print(f"{out}: prompts of {whose} for {', '.join(words)}")
+    print(f"Use them: {use}")

@@ -176,6 +176,8 @@ def check_rerun(folder: RunFolder, meta: RunMeta, spec: RunSpec, *, trust: bool,
             raise _refused(folder, f"the file {value} (option {name})")
     if recorded.few_shot and (pool := recorded.few_shot_from) is not None and not _inside(folder.path, Path(pool)):
         raise _refused(folder, f"the few-shot examples {pool}")
+    if (mask := recorded.options.media.mask) and not _inside(folder.path, Path(mask)):
+        raise _refused(folder, f"the masks {mask}")
     if registry.is_path(recorded.benchmark) and not _inside(folder.path, Path(recorded.benchmark)):
         raise _refused(folder, f"the set {recorded.benchmark}")
 

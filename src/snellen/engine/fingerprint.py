@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
@@ -20,6 +21,7 @@ from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
 from snellen.media import check_pick, describe
 from snellen.models.base import Model
+from snellen.sources import digest as content_digest
 from snellen.types import MediaSettings, Part, Prompt, Text, Video
 
 PROMPTS_READ = 1000
@@ -42,6 +44,8 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     }
     if picks:
         parts["frames"] = picks
+    if spec.options.media.mask:
+        parts["masks"] = content_digest(spec.options.media.mask)
     return parts
 
 
@@ -52,7 +56,7 @@ def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
         "benchmark_version": benchmark.version,
         "data_options": dict(spec.data.options),
         "generation": spec.options.generation,
-        "media": spec.options.media,
+        "media": structs.replace(spec.options.media, mask=""),  # masks count by their content
         "seed": spec.data.seed,
         "repeats": spec.repeats,
     }

@@ -221,6 +221,8 @@ def _covered(meta: RunMeta) -> bytes:
         parts["engine_args"] = dict(options.engine_args)
     if spec.few_shot_from is not None:
         parts["few_shot_from"] = spec.few_shot_from
+    if options.media.mask:
+        parts["mask"] = options.media.mask
     return msgspec.json.encode(parts, order="deterministic", enc_hook=str)
 
 

@@ -15,6 +15,11 @@ is fitted:
 - `downscale:N`: both sides divided by N, rounded half up, at least 1 pixel; bicubic. Source: the appendix of VLM2-Bench divides
   by 2, 4, 8 and 16; it names no filter.
 - `square:N`: N x N pixels, whatever the aspect ratio; bicubic. Source: InternVL's demo resizes to 448 x 448.
+- `remove`: white.
+
+`@object` or `@background` behind an operation limits it to the pixels in the image's mask, or to the others; the operation
+itself sees the whole image. `remove` needs one of them, and what changes the size has none. Source: FG-BMK (arXiv
+2606.19053) removes the background or turns it grey, and shifts the colours of the object.
 
 Seed rule: random numbers are the raw 64-bit words of PCG64, seeded by the BLAKE2b of the operation's name and the
 content's digest: SHA-256 of the image's file, or of the video's file followed by the number of the frame. Neither the
@@ -32,7 +37,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from snellen.errors import UsageError
+from snellen.errors import MediaError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,20 +54,27 @@ KNOWN = (
     "jitter:S (over 0, up to 1)",
     "downscale:N (over 1, up to 64)",
     "square:N (whole, 1 to 4096 pixels)",
+    "remove",
+    "each but downscale and square also with @object or @background",
 )
+_REGIONS = ("object", "background")
+_NUMBERLESS = frozenset({"grey", "remove"})
+_RESIZING = frozenset({"downscale", "square"})
 _RANGES = {"blur": (1, WIDEST), "salt-pepper": (0, 100), "jitter": (0, 1), "downscale": (1, 64), "square": (1, 4096)}
 _WHOLE = {"blur", "square"}
 LUMA = (0.299, 0.587, 0.114)
 
 
 class Operation(Struct, frozen=True):
-    """One corruption; `strength` is the number after the colon, 0 if there is none."""
+    """One corruption: `strength` is the number after the colon, 0 if there is none; `region` what stands behind an @."""
 
     name: str
     strength: float = 0.0
+    region: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.strength:g}" if self.strength else self.name
+        number = f":{self.strength:g}" if self.strength else ""
+        return f"{self.name}{number}{'@' if self.region else ''}{self.region}"
 
 
 @cache
@@ -70,9 +82,21 @@ def operations(spec: str) -> tuple[Operation, ...]:
     """Parse a setting into its operations, in order; empty for an empty setting.
 
     Raises:
-        UsageError: an operation that is unknown, or a strength that is out of range.
+        UsageError: an operation that is unknown, a strength that is out of range, or a region of a resized image.
     """
-    return tuple(_operation(text.strip()) for text in spec.split(",")) if spec.strip() else ()
+    known = tuple(_operation(text.strip()) for text in spec.split(",")) if spec.strip() else ()
+    for number, operation in enumerate(known):
+        if operation.region and any(before.name in _RESIZING for before in known[:number]):
+            raise UsageError(
+                f"--corrupt {spec}: the mask does not fit the image that {known[number - 1]} leaves.",
+                f"Put {operation} before it.",
+            )
+    return known
+
+
+def masked(spec: str) -> bool:
+    """Return True if an operation of the setting is limited to a region, so that it needs a mask."""
+    return any(operation.region for operation in operations(spec))
 
 
 def canonical(spec: str) -> str:
@@ -82,7 +106,7 @@ def canonical(spec: str) -> str:
 
 def changes(spec: str) -> bool:
     """Return True if this setting changes an image: a kernel of one pixel changes nothing."""
-    return any(operation != Operation("blur", 1.0) for operation in operations(spec))
+    return any((operation.name, operation.strength) != ("blur", 1.0) for operation in operations(spec))
 
 
 def content(data: bytes, frame: int | None = None) -> bytes:
@@ -96,17 +120,28 @@ def frame_seed(digest: bytes, frame: int) -> bytes:
     return digest + b"#frame=%d" % frame
 
 
-def corrupted(image: PillowImage, spec: str, seed: bytes) -> PillowImage:
+def corrupted(image: PillowImage, spec: str, seed: bytes, mask: PillowImage | None = None) -> PillowImage:
     """Apply every operation of the setting to an image; the result is RGB, of the same size but for those that resize.
 
     Args:
         image: RGB or RGBX, upright, at its own size.
         spec: the setting, e.g. `blur:3,grey`.
         seed: `content` of the image.
+        mask: 255 where the object is, else 0, of the image's size; needed for operations with a region.
+
+    Raises:
+        MediaError: an operation with a region, and no mask.
     """
+    from PIL import Image as pillow
+
     for operation in operations(spec):
         rgb = image if image.mode == "RGB" else image.convert("RGB")
         image = _APPLIED[operation.name](rgb, operation.strength, seed)
+        if operation.region:
+            if mask is None:
+                raise MediaError(f"--corrupt {operation}: frames of a video have no masks", "Omit the @.")
+            kept, put = (rgb, image) if operation.region == "object" else (image, rgb)
+            image = pillow.composite(put, kept, mask)
     return image
 
 
@@ -121,14 +156,20 @@ def kernel(size: int) -> list[int]:
 
 
 def _operation(text: str) -> Operation:
-    name, sign, number = text.partition(":")
+    main, at, region = (part.strip() for part in text.partition("@"))
+    name, sign, number = main.partition(":")
     name = name.strip()
+    fits = region in _REGIONS and name not in _RESIZING if at else name != "remove"
+    if name in _APPLIED and not fits:
+        raise UsageError(
+            f"--corrupt {text}: @object or @background is missing or has no place here.", f"Known: {_known()}."
+        )
     if name not in _APPLIED:
         raise UsageError(f"--corrupt {text or '(nothing)'}: unknown corruption.", f"Known: {_known()}.")
-    if name == "grey":
+    if name in _NUMBERLESS:
         if sign:
-            raise UsageError(f"--corrupt {text}: grey accepts no number.", "Write grey.")
-        return Operation(name)
+            raise UsageError(f"--corrupt {text}: {name} accepts no number.", f"Write {name}.")
+        return Operation(name, region=region)
     try:
         value = Decimal(number.strip())
     except InvalidOperation:
@@ -137,7 +178,7 @@ def _operation(text: str) -> Operation:
     fits = value.is_finite() and (low <= value if name in _WHOLE else low < value) and value <= high
     if not fits or (name in _WHOLE and value % 1) or (name == "blur" and not value % 2):
         raise UsageError(f"--corrupt {text}: the number after the colon is out of range.", f"Known: {_known()}.")
-    return Operation(name, float(value))
+    return Operation(name, float(value), region)
 
 
 def _known() -> str:
@@ -210,6 +251,12 @@ def _grey(image: PillowImage, strength: float, seed: bytes) -> PillowImage:
     return image.convert("L").convert("RGB")
 
 
+def _remove(image: PillowImage, strength: float, seed: bytes) -> PillowImage:
+    from PIL import Image as pillow
+
+    return pillow.new("RGB", image.size, (255, 255, 255))
+
+
 def _jitter(image: PillowImage, strength: float, seed: bytes) -> PillowImage:
     words = _words("jitter", seed)
     u = [(int(words.random_raw()) >> 11) / (1 << 52) - 1 for _ in range(4)]
@@ -254,6 +301,7 @@ _APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "blur": _blur,
     "salt-pepper": _salt_pepper,
     "grey": _grey,
+    "remove": _remove,
     "jitter": _jitter,
     "downscale": _downscale,
     "square": _square,

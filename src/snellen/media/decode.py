@@ -22,12 +22,13 @@ from __future__ import annotations
 import os
 import struct
 from math import isqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
 from snellen.errors import MediaError
-from snellen.media import corruptions
+from snellen.media import corruptions, masks
 from snellen.text import GIT_LFS_START
 from snellen.types import Image, MediaSettings
 
@@ -155,11 +156,42 @@ def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit
         return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
     image = _decoded(data, header, key, pixel_limit() if limit is None else limit)
     if settings.corrupt:
-        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data))
+        mask = _mask(image.size, key, settings, limit) if corruptions.masked(settings.corrupt) else None
+        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data), mask)
     size = fitted(*image.size, settings)
     if size != image.size:
         image = image.resize(size, pillow.Resampling.BICUBIC)
     return image.convert("RGB") if image.mode == "RGBX" else image
+
+
+def _mask(size: tuple[int, int], key: str, settings: MediaSettings, limit: int | None) -> PillowImage:
+    """Return the mask of an image, 255 where the object is and 0 elsewhere.
+
+    Raises:
+        MediaError: there is none, it has another size, or no pixel of it is the object.
+    """
+    path = masks.mask_file(Path(settings.mask), key)
+    if path is None:
+        raise MediaError(
+            f"image {key}: there is no mask for it in --mask {settings.mask}",
+            "A mask bears the path of its image, or its end, with an ending of its own: birds/7.png for birds/7.jpg.",
+        )
+    data, name = path.read_bytes(), f"{path}, the mask of {key}"
+    header = checked_header(data, name, pixel_limit() if limit is None else limit)
+    mask = render(data, header, name, MediaSettings(), limit).convert("L")
+    if mask.size != size:
+        raise MediaError(
+            f"image {key}: its mask {path} has {mask.width} x {mask.height} pixels, and the upright image "
+            f"{size[0]} x {size[1]}",
+            "Give masks of the size of their images.",
+        )
+    mask = mask.point([255 * (value >= masks.OBJECT_FROM) for value in range(256)])
+    if mask.getextrema() == (0, 0):
+        raise MediaError(
+            f"image {key}: no pixel of its mask {path} is the object",
+            f"Pixels of {masks.OBJECT_FROM} and more of 255 are; multiply a mask of 0 and 1 by 255.",
+        )
+    return mask
 
 
 def _decoded(data: bytes, header: Header, key: str, limit: int) -> PillowImage:

@@ -25,6 +25,7 @@ _CHANGES = {
     "fps": "--fps",
     "blank": "--blank-images",
     "corrupt": "--corrupt",
+    "mask": "--mask",
 }
 
 
@@ -53,6 +54,11 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
             f"--corrupt {spelling} and --blank-images exclude each other: a blank image cannot be corrupted.",
             "Pass one of them.",
         )
+    if bool(settings.mask) != (bool(spelling) and corruptions.masked(spelling)):
+        raise UsageError(
+            "--mask FOLDER and an operation with @object or @background in --corrupt need each other.",
+            "Example: --corrupt grey@background --mask masks/.",
+        )
     return settings if spelling == settings.corrupt else structs.replace(settings, corrupt=spelling)
 
 
@@ -66,7 +72,9 @@ def both_frames_and_fps(frames: int, fps: float) -> UsageError:
 
 def original_pixels(settings: MediaSettings) -> MediaSettings:
     """Return the settings without changes to images: the same frames of the same videos, unmodified."""
-    return structs.replace(settings, max_long_side=None, max_pixels=None, format="original", blank=False, corrupt="")
+    return structs.replace(
+        settings, max_long_side=None, max_pixels=None, format="original", blank=False, corrupt="", mask=""
+    )
 
 
 def images_unchanged(settings: MediaSettings) -> bool:

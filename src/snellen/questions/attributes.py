@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from snellen.questions.sampling import LevelQuestions
 from snellen.questions.taxonomy import TaxonomyLine, from_lines, key, spelled
 from snellen.sources import numbered
 
+MOST_VALUES = 127
 HEADINGS = ("image", "attribute", "value")
 
 
@@ -60,13 +62,16 @@ def read_attributes(path: Path, images: Images) -> list[AttributeValues]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def level_questions(attributes: list[AttributeValues], order: dict[int, int], seed: int) -> Iterator[LevelQuestions]:
+def level_questions(
+    attributes: list[AttributeValues], order: dict[int, int], seed: int, *, every: bool = False
+) -> Iterator[LevelQuestions]:
     """Yield the questions of each attribute; images that have every value of it are skipped.
 
     Args:
         attributes: see `read_attributes`.
         order: image to its number in the set.
         seed: seeds which of several values is asked for.
+        every: a choice lists all values, those whose names hold another's too.
     """
     for depth, attribute in enumerate(attributes):
         lines = [TaxonomyLine(attribute.where, (value,)) for values in attribute.values.values() for value in values]
@@ -77,6 +82,13 @@ def level_questions(attributes: list[AttributeValues], order: dict[int, int], se
             if len(values) < len(taxonomy.names[0])
         )
         image = np.array([at for at, _ in rows], dtype=np.int32)
+        pool = build_pool(taxonomy, 0, "random")
+        if len(pool.names) > MOST_VALUES and every:
+            raise DataError(
+                f"{attribute.where}: the attribute {attribute.name!r} has {len(pool.names):,} values; a choice lists at "
+                f"most {MOST_VALUES}",
+                "Omit `all` from --options, or join values.",
+            )
         draws = words(image, seed, "attribute", attribute.name).tolist() if rows else []
         label = [values[number % len(values)] for number, (_, values) in zip(draws, rows, strict=True)]
         yield LevelQuestions(
@@ -88,7 +100,7 @@ def level_questions(attributes: list[AttributeValues], order: dict[int, int], se
             aliases={},
             image=image,
             label=np.array(label, dtype=np.int32),
-            pool=build_pool(taxonomy, 0, "random"),
+            pool=replace(pool, conflicts={}) if every else pool,
             seed=seed,
             others={
                 row: frozenset(value for value in values if value is not None) - {label[row]}

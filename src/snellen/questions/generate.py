@@ -36,6 +36,7 @@ from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read
 from snellen.questions.templates import BUILT_IN, Templates, load_templates
 from snellen.questions.writer import ImageCopier, SetContents, write_set
 from snellen.sources import Tree, digest, open_tree
+from snellen.text import comma_list
 
 KINDS = ("truth", "choice", "short", "bias", "attributes")
 BY_NAME = ("folders", "inaturalist", "last-word")
@@ -62,7 +63,9 @@ class BuildSettings(Struct, frozen=True, kw_only=True):
         noun: what the thing in the image is called.
         templates: a built-in set of wordings, or a TOML file.
         options: how many options a choice has.
-        per_class: images a class has at most, at each level.
+        all_values: a choice about an attribute lists all of its values instead, as FG-BMK's attribute questions do.
+        per_class: images a class has at most: one number, or a number by level (`""`: the other levels). FG-BMK takes
+            35, 20, 20, 10 and 10 of a taxon of iNat2021 from kingdom to family.
         homonyms: one name under two parents: an error, or told apart.
         seed: seeds all that is drawn.
         workers: processes; the bytes do not depend on it.
@@ -84,13 +87,48 @@ class BuildSettings(Struct, frozen=True, kw_only=True):
     noun: str = "object"
     templates: str = "default"
     options: int = 4
-    per_class: int | None = None
+    all_values: bool = False
+    per_class: int | Mapping[str, int] | None = None
+
+    def images_per_class(self, level: str) -> int | None:
+        """Return the number of images that a class of this level has at most; None: all."""
+        if isinstance(self.per_class, Mapping):
+            return self.per_class.get(level, self.per_class.get(""))
+        return self.per_class
+
     homonyms: Homonyms = "error"
     seed: int = 0
     workers: int = 1
     copy_images: bool = False
     name: str = ""
     version: str = "1"
+
+
+def option_counts(text: str) -> dict[str, Any]:
+    """Return `options` and `all_values` of a text such as `6,all`. Raises UsageError."""
+    parts = comma_list(text)
+    numbers = [part for part in parts if part != "all"]
+    if not parts or len(parts) > 2 or len(numbers) > 1 or not all(map(str.isdecimal, numbers)):
+        raise UsageError(
+            f"--options {text}: a number of options, `all`, or both were expected", "Example: --options 4,all."
+        )
+    return {"options": int(numbers[0]) if numbers else 4, "all_values": "all" in parts}
+
+
+def images_per_class(text: str | None) -> int | dict[str, int] | None:
+    """Return `per_class` of a text such as `20` or `kingdom=35,phylum=20,10`. Raises UsageError."""
+    if text is None:
+        return None
+    limits: dict[str, int] = {}
+    for part in comma_list(text):
+        level, _, number = part.rpartition("=")
+        if not number.strip().isdecimal() or level.strip() in limits:
+            raise UsageError(
+                f"--per-class {text}: {part!r} was found; a number, or LEVEL=NUMBER once for a level, was expected",
+                "Example: --per-class kingdom=35,phylum=20,10.",
+            )
+        limits[level.strip()] = int(number)
+    return limits[""] if set(limits) == {""} else limits
 
 
 @dataclass(frozen=True)
@@ -145,9 +183,11 @@ def generate(settings: BuildSettings) -> Manifest:
                 templates=templates,
                 seed=settings.seed,
                 kinds=settings.kinds,
-                settings=_recorded(settings),
+                settings=_recorded(settings, templates.source),
                 inputs=_inputs(settings),
-                notes=(taxonomy.note,) if taxonomy.note else (),
+                notes=tuple(
+                    filter(None, (taxonomy.note, templates.source and f"The words are those of {templates.source}."))
+                ),
                 workers=settings.workers,
                 copy=copier,
             )
@@ -175,7 +215,10 @@ def _check(s: BuildSettings) -> None:
         raise UsageError("--negatives visual and --features FILE need each other")
     if s.options < 2 or s.options > 26:
         raise UsageError(f"--options {s.options}: 2 to 26 were expected")
-    if s.workers < 1 or (s.per_class is not None and s.per_class < 1):
+    if s.all_values and s.attributes is None:
+        raise UsageError("--options all is about the values of attributes", "Add --attributes FILE.")
+    limits = s.per_class.values() if isinstance(s.per_class, Mapping) else (s.per_class,)
+    if s.workers < 1 or any(limit is not None and limit < 1 for limit in limits):
         raise UsageError(f"--workers {s.workers}, --per-class {s.per_class}: both must be at least 1")
     if s.out.exists() and (not s.out.is_dir() or any(s.out.iterdir())):
         state = "contains a built set" if (s.out / MANIFEST).is_file() else "is not empty"
@@ -243,6 +286,9 @@ def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iter
     for level in s.at or ():
         if level not in taxonomy.levels:
             raise UsageError(f"--at {level}: levels are {', '.join(taxonomy.levels)}")
+    for level in s.per_class if isinstance(s.per_class, Mapping) else ():
+        if level and level not in taxonomy.levels:
+            raise UsageError(f"--per-class {level}=…: levels are {', '.join(taxonomy.levels)}")
     vectors = None if s.features is None else distractors.read_features(s.features, taxonomy)
     taken: dict[str, str] = {}
     for depth, level in enumerate(taxonomy.levels):
@@ -258,7 +304,7 @@ def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iter
     if s.attributes is not None:
         index = {at: number for number, at in enumerate(read.order)}
         for questions in attributes.level_questions(
-            attributes.read_attributes(s.attributes, read.images), index, s.seed
+            attributes.read_attributes(s.attributes, read.images), index, s.seed, every=s.all_values
         ):
             _folder(questions.level, taken, "attributes/")
             yield from _kinds(questions, ["truth", "choice"], s, templates)
@@ -273,7 +319,7 @@ def _level(s: BuildSettings, read: _OrderedImages, depth: int, nearest: Any, fol
             f"Select other levels with --at, or add rows for other {level} names; they need no images.",
         )
     label = taxonomy.ancestors(len(taxonomy.levels) - 1, depth)[read.label]
-    rows = sampling.limit_per_class(label, s.per_class, s.seed, level, "per class")
+    rows = sampling.limit_per_class(label, s.images_per_class(level), s.seed, level, "per class")
     return LevelQuestions(
         ask="hierarchy",
         level=level,
@@ -300,7 +346,9 @@ def _kinds(
         if kind == "truth":
             yield sampling.draw_truth(questions, stems)
         elif kind == "choice":
-            yield sampling.draw_choice(questions, stems, min(s.options, len(questions.pool.names)))
+            every = s.all_values and questions.ask == "attribute"
+            count = len(questions.pool.names) if every else s.options
+            yield sampling.draw_choice(questions, stems, min(count, len(questions.pool.names)))
         elif kind == "short":
             yield sampling.draw_short(questions, stems)
         else:
@@ -327,7 +375,7 @@ def _inputs(s: BuildSettings) -> dict[str, str]:
     return {role: digest(path) for role, path in paths.items() if path is not None}
 
 
-def _recorded(s: BuildSettings) -> Mapping[str, Any]:
+def _recorded(s: BuildSettings, words: str) -> Mapping[str, Any]:
     """Return the settings that shape the set, for the manifest: no paths, no number of workers."""
     return {
         "taxonomy": s.taxonomy if s.taxonomy in BY_NAME else "file" if s.taxonomy else "none",
@@ -335,7 +383,9 @@ def _recorded(s: BuildSettings) -> Mapping[str, Any]:
         "negatives": s.negatives,
         "noun": s.noun,
         "templates": s.templates if s.templates in BUILT_IN else "file",
+        **({"words": words} if words else {}),
         "options": s.options,
+        **({"attribute_options": "all"} if s.all_values else {}),
         "per_class": s.per_class,
         "homonyms": s.homonyms,
     }

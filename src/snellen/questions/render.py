@@ -16,7 +16,7 @@ from snellen.questions.sampling import RIGHT, QuestionArrays
 from snellen.questions.templates import Templates, fill, listed
 
 ROWS = 1 << 15
-_QUOTED, _LISTED = "\x01", "\x02"
+_QUOTED, _LISTED, _VALUES = "\x01", "\x02", "\x03"
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -130,7 +130,10 @@ def _texts(block: Block) -> list[str]:
                 text = made[pair] = fill(templates[pair[0]], **fixed, name=names[pair[1]])
             texts.append(text)
         return texts
-    frames = [fill(text.replace("{quoted}", _QUOTED).replace("{listed}", _LISTED), **fixed) for text in templates]
+    marks = (("{quoted}", _QUOTED), ("{listed}", _LISTED), ("{values}", _VALUES))
+    for field, mark in marks:
+        templates = tuple(text.replace(field, mark) for text in templates)
+    frames = [fill(text, **fixed) for text in templates]
     in_quotes = [f'"{name}"' for name in names]
     texts = []
     for stem, row in zip(stems, part.options.tolist(), strict=True):
@@ -140,6 +143,8 @@ def _texts(block: Block) -> list[str]:
             text = text.replace(_QUOTED, ", ".join([in_quotes[option] for option in options]))
         if _LISTED in text:
             text = text.replace(_LISTED, listed([names[option] for option in options]))
+        if _VALUES in text:
+            text = text.replace(_VALUES, ", ".join([names[option] for option in options]))
         texts.append(text)
     return texts
 

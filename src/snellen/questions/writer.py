@@ -64,7 +64,8 @@ def data_card(manifest: Manifest, taxonomy: Taxonomy) -> str:
         "",
         "## How it was made",
         "",
-        f"- Wrong answers: {_NEGATIVES[str(manifest.settings['negatives'])]}. No option holds another's name.",
+        f"- Wrong answers: {_NEGATIVES[str(manifest.settings['negatives'])]}. No option holds another's name"
+        + (", but for attributes, whose options are all values." if "attribute_options" in manifest.settings else "."),
         "- Yes and no, and the places of the right option, are equally many to one question, at each level and for "
         "each class.",
         "- Images are referred to by numbers in random order; what they were called never reaches a prompt.",

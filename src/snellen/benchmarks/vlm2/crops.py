@@ -1,6 +1,6 @@
 """Boxes that a detector found, and images cut to them.
 
-Which detector is the user's choice: Snellen reads boxes and finds none itself. Coordinates are pixels of the upright
+Which detector is the user's choice; `snellen build boxes` runs one before the run. Coordinates are pixels of the upright
 image (Exif orientation applied), x0, y0 at the upper left and x1, y1 at the lower right, the latter not included.
 """
 

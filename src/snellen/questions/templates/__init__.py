@@ -78,14 +78,14 @@ def _exceptions() -> dict[str, str]:
 BUILT_IN = ("default", "chart")
 _COMMON = frozenset({"level", "levels", "noun", "a_noun"})
 _NAMED = _COMMON | {"name", "a_name"}
-_LISTED = _COMMON | {"quoted", "listed"}
+_LISTED = _COMMON | {"quoted", "listed", "values"}
 FIELDS: Mapping[str, frozenset[str]] = {
     "truth": _NAMED,
     "choice": _LISTED,
     "short": _COMMON,
     "bias": _NAMED,
     "attribute_truth": frozenset({"attribute", "noun", "a_noun", "name", "a_name"}),
-    "attribute_choice": frozenset({"attribute", "noun", "a_noun", "quoted", "listed"}),
+    "attribute_choice": frozenset({"attribute", "noun", "a_noun", "quoted", "listed", "values"}),
 }
 
 
@@ -102,11 +102,15 @@ class KindWording(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Templates(Struct, frozen=True):
-    """A set of wordings by kind (`truth`, `choice`, `short`, `bias`, `attribute_truth`, `attribute_choice`)."""
+    """A set of wordings by kind (`truth`, `choice`, `short`, `bias`, `attribute_truth`, `attribute_choice`).
+
+    `source` says whose words imported ones are.
+    """
 
     name: str
     kinds: Mapping[str, KindWording]
     plurals: Mapping[str, str]
+    source: str = ""
 
     def wording(self, kind: str) -> KindWording:
         """Return the wording of a kind. Raises DataError if the set has none."""
@@ -147,11 +151,14 @@ def _built_in(name: str) -> Templates:
 
 
 def _checked(data: dict[str, Any], name: str) -> Templates:
-    plurals = data.pop("plurals", {})
+    plurals, source = data.pop("plurals", {}), str(data.pop("source", ""))
     kinds: dict[str, KindWording] = {}
     for kind, section in data.items():
         if kind not in FIELDS:
-            raise DataError(f"{name}: section [{kind}] is unknown", f"Sections are {', '.join(FIELDS)} and plurals.")
+            raise DataError(
+                f"{name}: section [{kind}] is unknown",
+                f"Sections are {', '.join(FIELDS)} and plurals; `source` names the words' authors.",
+            )
         try:
             kinds[kind] = msgspec.convert(section, KindWording)
         except msgspec.ValidationError as error:
@@ -161,7 +168,7 @@ def _checked(data: dict[str, Any], name: str) -> Templates:
             raise DataError(f"{name}, [{kind}]: {len(texts)} stems were found; one or more different ones expected")
         for text in texts:
             _check_fields(text, kind, name)
-    return Templates(name, kinds, plurals)
+    return Templates(name, kinds, plurals, source)
 
 
 def _check_fields(text: str, kind: str, name: str) -> None:
@@ -174,7 +181,7 @@ def _check_fields(text: str, kind: str, name: str) -> None:
     if not bare or not used <= known:
         odd = ", ".join(sorted(used - known)) or "a format"
         raise DataError(f"{name}, [{kind}]: {text!r} uses {odd}", f"Fields are {', '.join(sorted(known))}.")
-    needs = {"name", "a_name"} if "name" in known else {"quoted", "listed"} if "quoted" in known else set()
+    needs = {"name", "a_name"} if "name" in known else {"quoted", "listed", "values"} if "quoted" in known else set()
     if needs and not needs & used:
         raise DataError(f"{name}, [{kind}]: {text!r} uses neither {' nor '.join(sorted(needs))}", "Add one of them.")
 
@@ -191,6 +198,7 @@ def fill(text: str, *, level: str, noun: str, templates: Templates, name: str = 
         a_name=f"{article(name)} {name}" if name else "",
         quoted=quoted(options),
         listed=listed(options),
+        values=", ".join(options),
     )
 
 

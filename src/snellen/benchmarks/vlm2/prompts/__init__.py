@@ -31,7 +31,9 @@ from snellen.types import Generation, Image, Prompt, Text, Video
 
 MARKER = "MY_ANSWER:"
 VARIANTS = ("vanilla", "cot", "cot-special", "vp-grid", "vp-zoom")
-SHORT_NAMES = {"special": "cot-special", "grid": "vp-grid", "zoom": "vp-zoom"}
+SHORT_NAMES = {"special": "cot-special", "grid": "vp-grid", "zoom": "vp-zoom"} | dict.fromkeys(
+    ("vp-zoom-o", "vp-zoom-p"), "vp-zoom"
+)
 OPTIONS: Mapping[str, str] = {
     "prompting": f"how questions are asked: {', '.join(VARIANTS)} (default: vanilla)",
     "boxes": "vp-zoom: file with the box of each image (.jsonl, .json, .csv, .tsv)",

@@ -1,0 +1,178 @@
+"""Boxes of things and faces, found by a detector once before a run: VP-zoom-o and VP-zoom-p of VLM2-Bench.
+
+The run reads the file (`-o prompting=vp-zoom -o boxes=FILE`), so that it stays the same run whatever the detector does. VP-zoom-o
+looks for the question's kind of thing with an open-set detector, VP-zoom-p for a face.
+
+Source: Zhang et al. 2025 (arXiv 2502.12084), appendix F: Grounded-SAM and Geitgey's face_recognition. No script was released,
+so that nothing says what became of an image without a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from snellen.atomic_write import replacing
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.vlm2 import locate
+from snellen.benchmarks.vlm2.crops import plain
+from snellen.benchmarks.vlm2.dot_grid import upright
+from snellen.benchmarks.vlm2.layout import SUBTASKS
+from snellen.errors import DataError, MediaError, MissingExtraError
+from snellen.questions.pretrained import open_pretrained
+from snellen.types import Blob
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+Variant: TypeAlias = Literal["vp-zoom-o", "vp-zoom-p"]
+FACES = "face_recognition"
+
+
+class FoundBox(Struct, frozen=True, omit_defaults=True):
+    """A row of a boxes file: corners in pixels of the upright image; `label` is what was looked for, or `whole image`."""
+
+    image: str
+    box: tuple[float, float, float, float]
+    score: float | None = None
+    label: str = ""
+
+
+class Detection(Struct, frozen=True):
+    """What a detector found: images with a box, images in which nothing was found, and images that cannot be read."""
+
+    found: int
+    empty: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+
+Detector: TypeAlias = "Callable[[PillowImage, str], list[tuple[tuple[float, ...], float | None]]]"
+"""Returns boxes and scores of a thing in an image, the best first."""
+
+
+def detect_boxes(
+    variant: Variant, data: Data, detector: Detector, out: Path, *, query: str = "", whole: bool = False
+) -> Detection:
+    """Write the best box of each image of the variant's subtasks, in the order of the questions.
+
+    Args:
+        variant: for objects (oc) or people (pc).
+        data: VLM2-Bench's, or a set of the same layout.
+        detector: from `open_detector`.
+        out: the file, .jsonl.
+        query: what is looked for; by default the question's `type`, and a face.
+        whole: an image in which nothing is found gets a box around all of it; False: none, and its samples fail.
+
+    Raises:
+        DataError: none of the subtasks has questions there.
+    """
+    empty, unreadable, rows = [], [], []
+    for name, (blob, kind) in _shown(variant, data).items():
+        text = query or (kind if variant == "vp-zoom-o" else "face")
+        try:
+            picture, _ = upright(blob)
+        except (DataError, MediaError):
+            unreadable.append(name)
+            continue
+        boxes = (
+            (_within(box, *picture.size), None if score is None else round(score, 4))
+            for box, score in detector(picture, text)
+        )
+        best = next(((box, score) for box, score in boxes if box is not None), None)
+        if best is not None:
+            rows.append(FoundBox(name, *best, label=text))
+        else:
+            empty.append(name)
+            if whole:
+                rows.append(
+                    FoundBox(name, (0.0, 0.0, float(picture.width), float(picture.height)), label="whole image")
+                )
+    with replacing(out) as part:
+        part.write_bytes(msgspec.json.Encoder().encode_lines(rows))
+    return Detection(len(rows) - len(empty) * whole, tuple(empty), tuple(unreadable))
+
+
+def _shown(variant: Variant, data: Data) -> dict[str, tuple[Blob, str]]:
+    """Return the images of a variant's subtasks with the kind of thing that their first question is about."""
+    images: dict[str, tuple[Blob, str]] = {}
+    faults = []
+    for subtask in SUBTASKS:
+        if subtask.cue != {"vp-zoom-o": "oc", "vp-zoom-p": "pc"}[variant] or subtask.family == "video":
+            continue
+        try:
+            questions = locate.questions(subtask, data)
+        except DataError as error:
+            faults.append(error)
+            continue
+        for line, row in questions.rows():
+            if not isinstance(row, DataError):
+                for name, blob in zip(locate.names(subtask, row), questions.shown(line, row), strict=False):
+                    images.setdefault(plain(name), (blob, str(row.get("type") or "object")))
+    if not images:
+        raise faults[0] if faults else DataError(f"{data.path}: no question of {variant} shows an image")
+    return images
+
+
+def _within(box: tuple[float, ...], width: int, height: int) -> tuple[float, float, float, float] | None:
+    """Return a box cut to its image, to a hundredth of a pixel; None if less than a pixel is left."""
+    x0, y0, x1, y1 = (round(min(max(value, 0), side), 2) for value, side in zip(box, (width, height) * 2, strict=True))
+    return (x0, y0, x1, y1) if x1 - x0 >= 1 and y1 - y0 >= 1 else None
+
+
+def open_detector(name: str, device: str = "auto", least: float = 0.1) -> Detector:
+    """Open a detector: a zero-shot detector of transformers (OWLv2, Grounding DINO), or `face_recognition`.
+
+    Args:
+        name: `hf:NAME`, a folder, or `face_recognition`.
+        device: where it computes.
+        least: the lowest score of a box.
+
+    Raises:
+        MissingExtraError: torch and transformers, or face_recognition, are not installed.
+        PreflightError: no such model, or one that detects nothing by a text.
+    """
+    return _faces() if name == FACES else _zero_shot(name.removeprefix("hf:"), device, least)
+
+
+def _zero_shot(name: str, device: str, least: float) -> Detector:
+    model, processor = open_pretrained(
+        name,
+        "AutoModelForZeroShotObjectDetection",
+        "AutoProcessor",
+        device,
+        "zero-shot detector",
+        "hf:google/owlv2-base-patch16-ensemble or hf:IDEA-Research/grounding-dino-base",
+    )
+    import torch
+
+    def detect(picture: PillowImage, text: str) -> list[tuple[tuple[float, ...], float | None]]:
+        inputs = processor(images=picture, text=[[text.lower()]], return_tensors="pt").to(model.device, model.dtype)
+        with torch.inference_mode():
+            outputs = model(**inputs)
+        (found,) = processor.post_process_grounded_object_detection(
+            outputs, threshold=least, target_sizes=[(picture.height, picture.width)]
+        )
+        boxes = zip(found["boxes"].tolist(), found["scores"].tolist(), strict=True)
+        return sorted(((tuple(box), score) for box, score in boxes), key=lambda pair: -pair[1])
+
+    return detect
+
+
+def _faces() -> Detector:
+    """Return Geitgey's face detector; it scores nothing, so that the largest face is the best."""
+    try:
+        import face_recognition
+        import numpy as np
+    except ImportError as error:
+        raise MissingExtraError(f"{FACES} is not installed", f"Install it with: pip install {FACES}") from error
+
+    def detect(picture: PillowImage, text: str) -> list[tuple[tuple[float, ...], float | None]]:
+        places = face_recognition.face_locations(np.asarray(picture))
+        corners = [(float(left), float(top), float(right), float(bottom)) for top, right, bottom, left in places]
+        return [(box, None) for box in sorted(corners, key=lambda box: -(box[2] - box[0]) * (box[3] - box[1]))]
+
+    return detect
