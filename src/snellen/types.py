@@ -147,6 +147,15 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
         Literal["frames", "native"],
         Setting("How videos are sent: frames, or native: the file itself, to an endpoint that accepts video."),
     ] = "frames"
+    min_pixels: Annotated[
+        int | None,
+        Setting(
+            "Minimum width x height; smaller images are enlarged as Qwen2.5-VL's processor does, to multiples of 28.", 1
+        ),
+    ] = None
+    resize: Annotated[
+        str, Setting("Exact size in pixels of every image, whatever its shape; 448x448.", value="WIDTHxHEIGHT")
+    ] = ""
     corrupt: Annotated[
         str,
         Setting(
