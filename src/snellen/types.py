@@ -313,6 +313,8 @@ class TokenLogprob(Struct, frozen=True, array_like=True):
 
 
 CUT_OFF = "length"
+EASI_PAPER = "easi-paper"
+"""The protocol of EASI's paper: a system text asks for a chain of thought, and replies that were cut off are wrong."""
 """The `finish_reason` of a reply that ended at the limit of its tokens."""
 NOWHERE, THINKING_ALONE = "nowhere", "<think>"
 """Places of the text of a reply that has none at all, and of one that holds thinking and no answer."""

@@ -47,6 +47,7 @@ class EasiSettings:
         out: the folder that gets a folder for the model.
         dataset_dir: see `places.data_of`.
         benchmark_options: what `-o` sets, for all benchmarks that have the option.
+        system: the system text before every question.
         limit: only the first so many questions of each.
         nproc, ray: see docs/scale-out.md.
         judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
@@ -61,6 +62,7 @@ class EasiSettings:
     out: Path = Path("eval_results")
     dataset_dir: Path | None = None
     benchmark_options: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
     limit: int | None = None
     nproc: int | None = None
     ray: str | None = None
@@ -293,6 +295,7 @@ def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
         model=settings.model,
         data=checked_data(benchmark, row.data, None, _own_options(settings, benchmark), seed),
         options=settings.options,
+        system=settings.system,
         limit=settings.limit,
         max_attempts=settings.max_attempts,
         retry_empty=settings.retry_empty,

@@ -25,6 +25,7 @@ from snellen.runs.run import Run
 from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
 from snellen.runs.settings import find_benchmark
 from snellen.text import slug
+from snellen.types import EASI_PAPER
 
 OMITTED_NAMED = 20
 """Rows that cannot be asked that --strict-data names."""
@@ -84,6 +85,11 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
         spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
     subject = benchmark or find_benchmark(spec, folder, trust=trust)
     spec.data.require_known(subject.name, subject.options)
+    if spec.data.options.get("protocol") == EASI_PAPER and not spec.system:
+        raise UsageError(
+            f"protocol={EASI_PAPER} asks every set with one system text, and none was given.",
+            "Give the paper's text for a zero-shot chain of thought: --system TEXT.",
+        )
     if subject.with_media is not None:
         spec = structs.replace(spec, data=subject.with_media(spec.data, spec.options.media))
     require_whole_data(subject, spec)

@@ -17,7 +17,7 @@ from msgspec.structs import replace as replace_fields
 from numpy.typing import NDArray
 
 from snellen.errors import PluginError, SampleNote, SnellenError
-from snellen.types import VERDICTS, Record, Sample, Score, Verdict
+from snellen.types import CUT_OFF, VERDICTS, Record, Sample, Score, Verdict
 
 SLICES = "slices"
 """Attribute of a summary that `accuracy` returns: the names of the meta columns that it slices by."""
@@ -342,10 +342,14 @@ def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -
 def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
     """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`.
 
+    So is a reply that was cut off at the limit of its tokens, where the sample's meta has `cut_off: wrong`.
+
     Raises:
         PluginError: the scorer returned something else than a Score, or one with a field of a wrong type.
     """
     if record.status == "ok" and record.response is not None:
+        if record.response.finish_reason == CUT_OFF and sample.meta.get("cut_off") == "wrong":
+            return Score(0.0, None, "invalid", "cut off at the token limit")
         try:
             result: object = score(sample, record.response.text)
         except SnellenError:
