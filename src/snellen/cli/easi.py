@@ -54,7 +54,7 @@ class SelectionOptions:
     """Benchmarks, data and folder of an EASI evaluation."""
 
     benchmarks: str | None = option(
-        "EASI's or Snellen's names, separated by commas; sitebench is site, and site_image or site_video half of it.",
+        "EASI's or Snellen's names, by comma; sitebench is site, site_image or site_video half of it, easi-paper the paper's eight.",
         value="KEYS",
         said="the eight of EASI's average",
         panel=SELECTION,

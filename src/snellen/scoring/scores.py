@@ -339,16 +339,22 @@ def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -
     return Column(renumbered[np.array(codes, dtype=np.int32)][order], tuple(alphabet))
 
 
+def wrong_by_length(sample: Sample, record: Record) -> bool:
+    """Return True for a reply that was cut off at the limit of its tokens, where the sample's meta has `cut_off: wrong`."""
+    ended = None if record.response is None else record.response.finish_reason
+    return ended == CUT_OFF and sample.meta.get("cut_off") == "wrong"
+
+
 def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
     """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`.
 
-    So is a reply that was cut off at the limit of its tokens, where the sample's meta has `cut_off: wrong`.
+    So is a reply that is `wrong_by_length`.
 
     Raises:
         PluginError: the scorer returned something else than a Score, or one with a field of a wrong type.
     """
     if record.status == "ok" and record.response is not None:
-        if record.response.finish_reason == CUT_OFF and sample.meta.get("cut_off") == "wrong":
+        if wrong_by_length(sample, record):
             return Score(0.0, None, "invalid", "cut off at the token limit")
         try:
             result: object = score(sample, record.response.text)
