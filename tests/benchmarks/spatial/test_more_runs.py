@@ -220,3 +220,16 @@ def test_the_papers_protocol_asks_with_one_system_text_and_counts_chains_that_we
     plain = command("mindcube-full", made.path, tmp_path / "plain", seer)
     assert started(plain).returncode == 0  # the first of three is A
     assert load_run(tmp_path / "plain").figures("easi")["easi"][0].value == pytest.approx(1 / 3)
+
+
+def test_easi_asks_its_sets_by_the_papers_protocol(tmp_path: Path, seer: Looking) -> None:
+    drawn.draw("mindcube-full", tmp_path / "data", kit=True).path.rename(tmp_path / "mindcube-full")
+    words = [sys.executable, "-m", "snellen", "easi", "-m", "api:seer", "--base-url", seer.url, "--no-rich"]
+    words += ["--benchmarks", "mindcube_full", "--dataset-dir", str(tmp_path), "--output-dir", str(tmp_path / "out")]
+    words += ["-o", "protocol=easi-paper"]
+    refused = started(words)
+    assert refused.returncode and "asks every set with one system text" in refused.stderr and not seer.contents
+    done = started([*words, "--system", "Reason first."])
+    assert done.returncode == 0 and seer.systems == {"Reason first."}, done.stderr[-3000:]
+    assert "protocol=easi-paper" in done.stdout
+    assert load_run(tmp_path / "out" / "seer" / "mindcube-full").meta.identity["system"] == "Reason first."
