@@ -147,6 +147,15 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
         Literal["frames", "native"],
         Setting("How videos are sent: frames, or native: the file itself, to an endpoint that accepts video."),
     ] = "frames"
+    min_pixels: Annotated[
+        int | None,
+        Setting(
+            "Minimum width x height; smaller images are enlarged as Qwen2.5-VL's processor does, to multiples of 28.", 1
+        ),
+    ] = None
+    resize: Annotated[
+        str, Setting("Exact size in pixels of every image, whatever its shape; 448x448.", value="WIDTHxHEIGHT")
+    ] = ""
     corrupt: Annotated[
         str,
         Setting(
@@ -311,6 +320,8 @@ class TokenLogprob(Struct, frozen=True, array_like=True):
 
 
 CUT_OFF = "length"
+EASI_PAPER = "easi-paper"
+"""The protocol of EASI's paper: a system text asks for a chain of thought, and replies that were cut off are wrong."""
 """The `finish_reason` of a reply that ended at the limit of its tokens."""
 NOWHERE, THINKING_ALONE = "nowhere", "<think>"
 """Places of the text of a reply that has none at all, and of one that holds thinking and no answer."""

@@ -13,13 +13,16 @@ from easi_stubs import GradingServer, Speaker, done, settings
 
 from benchmarks.spatial import official_drawn as drawn
 from snellen import load_run
+from snellen.benchmarks import registry
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi import BenchmarkRow, submit
 from snellen.easi.judge import checked
+from snellen.easi.judged_scores import RUBRIC, regraded
 from snellen.easi.status import whole_runs
 from snellen.easi.submit.payload import metadata
 from snellen.errors import JudgeError
-from snellen.types import Metric
+from snellen.scoring.rubric import built_in
+from snellen.types import Metric, Prompt, Record, Response, Sample
 
 PROSE = "It is hard to see, though I settle on the option named first."
 
@@ -214,3 +217,11 @@ def test_a_judge_with_tools_is_refused_before_anything_else_even_with_a_key(tmp_
         with pytest.raises(JudgeError, match=f"{name} is no judge"):
             checked(name)
     assert checked("gpt-4o") == "api:gpt-4o"
+
+
+def test_under_the_papers_protocol_no_judge_makes_a_chain_that_was_cut_off_right():
+    meta = {"gold": "A", "n": 2, "cut_off": "wrong"}
+    sample = Sample(id="1", prompt=Prompt(()), target="A", kind="choice", options={"A": "x", "B": "y"}, meta=meta)
+    record = Record("1", "ok", response=Response("So far it is A", finish_reason="length"))
+    score = regraded(registry.find("embspatial"), sample, record, {}, built_in(RUBRIC).verdict)
+    assert (score.value, score.verdict, score.reason) == (0.0, "invalid", "cut off at the token limit")

@@ -80,3 +80,8 @@ def test_what_is_not_there_is_taken_from_the_hub_and_site_needs_both_its_tables(
     assert data_of("site", tmp_path) == tmp_path
     with pytest.raises(UsageError, match="no such folder"):
         data_of("blink", tmp_path / "nowhere")
+
+
+def test_the_papers_eight_are_a_group_of_their_own():
+    wanted = {"vsi-bench", "site", "mmsi-bench", "omnispatial", "mindcube-tiny", "stare", "corecognition", "spatialviz"}
+    assert set(chosen("easi-paper")) == set(chosen("EASI_PAPER, stare")) == wanted

@@ -14,6 +14,8 @@ from msgspec import structs
 from benchmarks.spatial import more_drawn
 from benchmarks.spatial import official_drawn as drawn
 from snellen import evaluate
+from snellen.benchmarks import registry
+from snellen.benchmarks.spatial.reference.verification import checks, verification_rows
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 from snellen.easi.reference import compare_with_easi
@@ -256,3 +258,24 @@ def test_a_run_of_a_set_without_a_place_in_the_payload_is_held_against_its_own_r
     assert "ERQA" in capsys.readouterr().out
     with pytest.raises(UsageError, match="not an EASI benchmark"):
         locate_results([tmp_path / "runs" / "erqa"])
+
+
+def test_runs_of_one_further_set_in_several_forms_stand_beside_each_other(tmp_path, capsys):
+    data = more_drawn.draw("spatialviz", tmp_path / "data", kit=False).path
+    for form in ("vlmevalkit", "cot"):
+        options = {"prompting": form}
+        evaluate("spatialviz", always(), data=data, out=tmp_path / "runs" / form, benchmark_options=options)
+    (one,) = compare_with_easi([tmp_path / "runs"])
+    assert {result.run: {row.data for row in result.rows} for result in one.results} == {
+        "cot": {"SpatialVizBench_CoT"},
+        "vlmevalkit": {"SpatialVizBench"},
+    }
+    assert main(["report", str(tmp_path / "runs"), "--reference", "easi"]) == 0
+    shown = capsys.readouterr().out
+    assert "spatialviz (cot)" in shown and "SpatialVizBench_CoT" in shown and "31.86" in shown
+
+
+def test_every_row_of_the_verification_table_is_met_by_a_run_of_some_options():
+    for row in checks():
+        assert row in verification_rows(row.benchmark, row.frames, row.options)
+        assert set(row.options) <= set(registry.find(row.benchmark).options), row.data

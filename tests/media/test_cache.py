@@ -258,6 +258,8 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "blank": False,
         "fps": None,
         "video": "frames",
+        "min_pixels": None,
+        "resize": "",
         "corrupt": "",
     }
     assert record["frames"] != describe(MediaSettings(fps=1.0))["frames"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
 
-from snellen.errors import MediaError
-from snellen.media import fitted, open_image, pixel_limit
+from snellen.errors import MediaError, UsageError
+from snellen.media import check_settings, encode, fitted, open_image, pixel_limit
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings
 
@@ -142,6 +142,50 @@ def test_the_rounding_rule_is_the_documented_one():
     assert fitted(3, 2000, MediaSettings(max_long_side=100)) == (1, 100)
     assert fitted(1000, 1000, MediaSettings(max_pixels=802_816)) == (896, 896)
     assert fitted(1, 1_000_000, MediaSettings(max_pixels=100)) == (1, 100)
+
+
+@settings(deadline=None)
+@given(st.integers(28, 3000), st.integers(28, 3000), st.integers(1, 4_000_000))
+def test_an_enlarged_picture_is_what_qwens_processor_makes_of_it_with_the_same_minimum(width, height, least):
+    processor = pytest.importorskip("transformers.models.qwen2_vl.image_processing_qwen2_vl")
+
+    def processed(width: int, height: int, least: int) -> tuple[int, int]:
+        high, wide = processor.smart_resize(height, width, factor=28, min_pixels=least, max_pixels=1 << 40)
+        return wide, high
+
+    sent = fitted(width, height, MediaSettings(min_pixels=least))
+    assert processed(*sent, 1) == processed(width, height, least)
+    assert sent == (width, height) or sent[0] * sent[1] >= least
+
+
+def test_the_least_pixels_of_site_and_a_size_without_the_shape():
+    # 640 x 480 has 307,200 pixels: times sqrt(1280 * 28 * 28 / 307,200) = 1.807, in steps of 28.
+    assert fitted(640, 480, MediaSettings(min_pixels=1280 * 28 * 28)) == (1176, 868)
+    assert fitted(640, 480, MediaSettings(min_pixels=256 * 28 * 28)) == (640, 480)
+    assert fitted(4000, 3000, MediaSettings(min_pixels=10_000, max_pixels=10_000)) == (115, 86)
+    assert fitted(640, 480, MediaSettings(resize="448x336")) == (448, 336)
+    data = saved(quarters(), "PNG")
+    sent = encode(BytesBlob("a", data), MediaSettings(min_pixels=56 * 56))
+    assert (sent.width, sent.height, sent.changed) == (84, 56, "under the size limits")
+    sent = encode(BytesBlob("a", data), MediaSettings(resize="40x40"))
+    assert (sent.width, sent.height, sent.changed) == (40, 40, "resized to 40x40")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (MediaSettings(min_pixels=10, max_pixels=9), "--min-pixels 10 is more than --max-pixels 9"),
+        (MediaSettings(min_pixels=1 << 40), "is more than 268,435,456"),
+        (MediaSettings(resize="448"), "--resize 448: width and height in pixels were expected"),
+        (MediaSettings(resize="0x4"), "--resize 0x4: width and height"),
+        (MediaSettings(resize="4x99999"), "--resize 4x99999: width and height"),
+        (MediaSettings(resize="4x4", max_pixels=9), "--max-pixels would have no effect"),
+        (MediaSettings(resize="4x4", video="native"), "--resize would change it"),
+    ],
+)
+def test_sizes_that_are_none_or_contradict_each_other_are_refused(wrong, fault):
+    with pytest.raises(UsageError, match=fault):
+        check_settings(wrong)
 
 
 def test_a_small_picture_is_never_enlarged():

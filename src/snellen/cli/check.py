@@ -62,7 +62,7 @@ def check(
     options: FileCheckOptions,
     data: shared.DataOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens")],
-    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
+    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels", "min_pixels", "resize")],
     budget: Annotated[shared.BudgetOptions, only("prices")],
     output: CheckOutputOptions,
 ) -> None:

@@ -54,7 +54,7 @@ class SelectionOptions:
     """Benchmarks, data and folder of an EASI evaluation."""
 
     benchmarks: str | None = option(
-        "EASI's or Snellen's names, separated by commas; sitebench is site, and site_image or site_video half of it.",
+        "EASI's or Snellen's names, by comma; sitebench is site, site_image or site_video half of it, easi-paper the paper's eight.",
         value="KEYS",
         said="the eight of EASI's average",
         panel=SELECTION,
@@ -142,9 +142,9 @@ def easi(
     judging: EasiJudgeOptions,
     submission: SubmitOptions,
     workers: shared.WorkerOptions,
-    generation: Annotated[shared.GenerationOptions, only("max_tokens", "temperature", "top_p")],
+    generation: Annotated[shared.StudyOptions, only("max_tokens", "temperature", "top_p", "system")],
     endpoint: shared.EndpointOptions,
-    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
+    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels", "min_pixels", "resize")],
     local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "revision")],
     output: EasiOutputOptions,
 ) -> None:
@@ -201,6 +201,7 @@ def easi(
         dataset_dir=selection.dataset_dir,
         benchmark_options=parse_pairs(selection.pairs)
         | ({} if selection.prompts is None else {"prompts": str(selection.prompts)}),
+        system=generation.system or "",
         limit=selection.limit,
         nproc=workers.nproc,
         ray=workers.ray,
@@ -230,10 +231,10 @@ def easi(
 
 HARNESS_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
 NATIVE_ONLY = (
-    *("limit", "pairs", "ray", "seed", "max_tokens", "temperature", "top_p", "base_url", "key_env", "concurrency"),
-    *("id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side", "max_pixels"),
-    *("dtype", "device", "batch_size", "revision", "effort", "detail", "responses", "stream", "judge_key_env"),
-    "retry_empty",
+    *("limit", "pairs", "ray", "seed", "system", "max_tokens", "temperature", "top_p", "base_url", "key_env"),
+    *("concurrency", "id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side"),
+    *("max_pixels", "min_pixels", "resize", "dtype", "device", "batch_size", "revision", "effort", "detail"),
+    *("responses", "stream", "judge_key_env", "retry_empty"),
 )
 HARNESS_UNUSED = {"vlmevalkit": ("model_args", "accelerate"), "lmms-eval": ("judge_base_url", "judge_key_env")}
 """Options that another harness's back end has no use for, though a different one has."""

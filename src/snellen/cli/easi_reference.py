@@ -66,12 +66,16 @@ def show_comparison(
             show(_with_faults(comparison))
         for result in comparison.results:
             for line in _remarks(result):
-                note(f"note: {result.benchmark}: {line}")
+                note(f"note: {_name(result)}: {line}")
     print_notes(source_note(board))
     note(
         f"note: each score is followed by its difference from the target: strong is at most {STRONG:g} points, acceptable "
         f"at most {ACCEPTABLE:g}; brackets mark scores over part of the questions"
     )
+
+
+def _name(result: ReferenceResult) -> str:
+    return f"{result.benchmark} ({result.run})" if result.run else result.benchmark
 
 
 def _remarks(result: ReferenceResult) -> list[str]:
@@ -92,7 +96,7 @@ def _scores(comparison: ReferenceComparison) -> Table:
         cells = []
         for metric in result.figures.values():
             cells += [_points(metric.value), span(metric.ci95, ".2f"), f"{metric.n:,}"]
-        table.add_row(result.benchmark, *cells, f"{result.coverage:.1%}")
+        table.add_row(_name(result), *cells, f"{result.coverage:.1%}")
     return table
 
 

@@ -84,7 +84,8 @@ def _settings(value: str | None) -> Words:
         words += ["--model", f"api:{name}"]
     if url := pairs.get("base_url") or pairs.get("api_base"):
         words += ["--base-url", url]
-    for theirs, ours in (("dtype", "--dtype"), ("max_pixels", "--max-pixels"), ("num_concurrent", "-c")):
+    same = {"dtype": "--dtype", "max_pixels": "--max-pixels", "min_pixels": "--min-pixels", "num_concurrent": "-c"}
+    for theirs, ours in same.items():
         words += [ours, pairs[theirs]] if pairs.get(theirs) else []
     return words
 

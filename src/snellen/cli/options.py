@@ -235,6 +235,8 @@ class MediaOptions:
 
     max_long_side: int | None = option_of(MediaSettings, "max_long_side")
     max_pixels: int | None = option_of(MediaSettings, "max_pixels")
+    min_pixels: int | None = option_of(MediaSettings, "min_pixels")
+    resize: str = option_of(MediaSettings, "resize")
     image_format: Literal["original", "jpeg", "png", "webp"] = option_of(MediaSettings, "format")
     quality: int = option_of(MediaSettings, "quality")
     frames: int | None = option_of(MediaSettings, "frames", default=None)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from snellen.benchmarks.base import Benchmark
     from snellen.cli.checks import CheckReport
+    from snellen.engine.run_folder import RunMeta
     from snellen.runs.run import Run
     from snellen.runs.suite_overall import SuiteOverall
     from snellen.runs.trackers import TrackedRun, TrackerTarget
@@ -352,7 +353,17 @@ def _omitted(count: int, runs: list[Path]) -> str | None:
     )
 
 
+def protocol(meta: RunMeta) -> str:
+    """Return what a title says of the protocol by which a run was asked; empty without one."""
+    name = meta.spec.data.options.get("protocol")
+    return "" if name is None else f" · protocol={name}"
+
+
 def _part(run: Run) -> str:
+    return protocol(run.meta) + _run_part(run)
+
+
+def _run_part(run: Run) -> str:
     coverage = run.meta.coverage
     if run.meta.not_there:
         of = coverage.of or 0

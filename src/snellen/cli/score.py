@@ -16,7 +16,7 @@ from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.judge import InlineReaderOptions
 from snellen.cli.option_parsing import argument, option
-from snellen.cli.results import UNANSWERED, log_targets, log_tracked, show_details
+from snellen.cli.results import UNANSWERED, log_targets, log_tracked, protocol, show_details
 from snellen.errors import UsageError
 from snellen.runs.threshold_check import answers_case, threshold_cases
 from snellen.scoring.metric_text import counted, is_detail, legend, mark, span
@@ -296,7 +296,10 @@ def _show_metrics(results: Path, summary: Summary, answered: int, *, trust: bool
             show_details(benchmark, fields, profile)
             if not every:
                 return
-    show(_table(summary, answered, every=every))
+    from snellen.engine.run_folder import RunFolder
+
+    is_run = (results / "run_meta.json").is_file()
+    show(_table(summary, answered, protocol(RunFolder(results).meta()) if is_run else "", every=every))
 
 
 def _checks(
@@ -371,11 +374,11 @@ def _has_score(summary: Summary) -> bool:
     return any(metric.value is not None and metric.name.rpartition("/")[2] != "error" for metric in metrics)
 
 
-def _table(summary: Summary, answered: int, *, every: bool) -> Table:
+def _table(summary: Summary, answered: int, asked: str, *, every: bool) -> Table:
     """Build the table of all profiles side by side; up to two have interval and n (`--json` has all)."""
     width = 3 if len(summary.metrics) <= 2 else 1
     headings = [heading for profile in summary.metrics for heading in (profile, "95 % interval", "n")[:width]]
-    title = f"{summary.benchmark} · {answered:,} of {summary.expected:,} answers"
+    title = f"{summary.benchmark}{asked} · {answered:,} of {summary.expected:,} answers"
     table = new_table(title, ["metric"], [*headings, "coverage", "chance"])
     by_name: dict[str, dict[str, Metric]] = {}
     for profile, metrics in summary.metrics.items():

@@ -57,7 +57,7 @@ def serve(
     *,
     server: ServerOptions,
     generation: Annotated[shared.GenerationOptions, only("max_tokens")],
-    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels")],
+    media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels", "min_pixels", "resize")],
     local: Annotated[
         shared.LocalOptions,
         only("dtype", "device", "batch_size", "kv_cache", "compile", "stop_after_first_json", "revision"),

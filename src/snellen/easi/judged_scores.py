@@ -21,7 +21,7 @@ from snellen.runs import scoring
 from snellen.runs.judge.verdicts import read
 from snellen.runs.scoring import Verdicts
 from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
-from snellen.scoring.scores import ScoreBuilder, score_record
+from snellen.scoring.scores import ScoreBuilder, score_record, wrong_by_length
 from snellen.scoring.statistics import with_cluster
 from snellen.sources.digests import digest
 from snellen.types import Metric, Record, Sample, Score
@@ -126,7 +126,7 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, verdicts: Ver
     `detail` has `judge_verdict` and `judge_source`.
     """
     rule = benchmark.score[PROFILE]
-    if record.status != "ok" or record.response is None:
+    if record.status != "ok" or record.response is None or wrong_by_length(sample, record):
         return score_record(sample, record, rule)
     reply = verdicts.get(record_name(sample.id, record.repeat))
     if reply is None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from snellen.benchmarks.spatial.sources.find_files import VARIANT
 from snellen.benchmarks.spatial.tasks import MORE
 from snellen.easi.names import plain, task_of
 from snellen.errors import UsageError
 from snellen.sources.hub import HUB
-
-_VARIANT = re.compile(r"_(?:\d+frame|\d+fps|manual_cot)$")
 
 
 def data_of(name: str, folder: Path | None) -> Path:
@@ -50,7 +48,7 @@ def on_hub(data: Path) -> bool:
 
 
 def _table(kit: str, files: dict[str, Path]) -> Path | None:
-    for stem in (kit, _VARIANT.sub("", kit)):
+    for stem in (kit, VARIANT.sub("", kit)):
         if (match := files.get(f"{stem}.tsv".lower())) is not None:
             return match
     return None

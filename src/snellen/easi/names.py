@@ -7,12 +7,15 @@ from difflib import get_close_matches
 from snellen.benchmarks.spatial.tasks import EIGHT, EVERY, MORE, TASKS, Task
 from snellen.errors import UsageError
 from snellen.text import comma_list
+from snellen.types import EASI_PAPER
 
 PARTS = ("image", "video")
 HALVES = tuple(f"site/{part}" for part in PARTS)
 """The halves of SITE, which are benchmarks of their own."""
 COUNTED: tuple[str, ...] = tuple(name for task in TASKS for name in ((task, *HALVES) if task == "site" else (task,)))
 """Every name of a run that a submission can hold: EASI's order, the halves of SITE behind the whole."""
+PAPER = ("vsi-bench", "site", "mmsi-bench", "omnispatial", "mindcube-tiny", "stare", "corecognition", "spatialviz")
+"""The eight of EASI's paper (arXiv 2508.13142), which are others than those of its leaderboard's average."""
 ORDER: tuple[str, ...] = (*COUNTED, *MORE)
 """Every name that a run can have: those, then the further benchmarks, which no payload has a place for."""
 
@@ -23,11 +26,16 @@ def find(word: str) -> str | None:
 
 
 def spellings() -> dict[str, str]:
-    """Map accepted spellings to benchmark names: EASI's keys, its group `sitebench`, and Snellen's names.
+    """Map accepted spellings to benchmark names: those of both harnesses, EASI's keys with its group `sitebench`, and Snellen's.
 
     Case, and whether `-`, `_` or `/` parts words, make no difference.
     """
-    names = {spelled: task.name for task in EVERY.values() for spelled in (task.name, task.id)}
+    names: dict[str, str] = {}
+    for task in EVERY.values():
+        kit, lmms = task.declared.vlmevalkit, task.declared.lmms_eval
+        if task.name != "site":  # whose data are halves
+            names |= dict.fromkeys((*kit.data, *lmms.tasks), task.name)
+        names |= dict.fromkeys((task.name, task.id), task.name)
     names |= {"sitebench": "site", **{half: half for half in HALVES}}
     return {plain(spelled): name for spelled, name in names.items()}
 
@@ -36,7 +44,8 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
     """Return the selected benchmarks in ORDER, each once; both halves of SITE become the whole.
 
     Args:
-        text: `--benchmarks`, by comma, blanks around them; None: the eight. It is then all that counts.
+        text: `--benchmarks`, by comma, blanks around them, `easi-paper` being the paper's eight; None: the eight of the average.
+            It is then all that counts.
         extra: with nothing given the four others of the payload too.
 
     Raises:
@@ -44,11 +53,19 @@ def chosen(text: str | None, *, extra: bool = False) -> tuple[str, ...]:
     """
     if text is None:
         return tuple(TASKS) if extra else EIGHT
-    words = comma_list(text)
+    words = [name for word in comma_list(text) for name in (PAPER if plain(word) == plain(EASI_PAPER) else (word,))]
     unknown = [word for word in words if find(word) is None]
     if unknown or not words:
         message = f"--benchmarks {text!r}: " + ("it names none" if not words else "".join(map(_nearest, unknown)))
-        keys = ", ".join([*(task.id for task in TASKS.values()), "sitebench (= site)", "site_image", "site_video"])
+        keys = ", ".join(
+            [
+                *(task.id for task in TASKS.values()),
+                "sitebench (= site)",
+                "site_image",
+                "site_video",
+                f"{EASI_PAPER} (the paper's eight)",
+            ]
+        )
         further = ", ".join(task.id for task in MORE.values())
         hint = f"Keys, parted by commas: {keys}; without a place in the payload: {further}; the names of `snellen list` too."
         raise UsageError(message.rstrip("; "), hint)

@@ -7,6 +7,7 @@ questions says so, a mean says what it is over, and another model's row has a di
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from snellen.benchmarks.spatial.reference.verification import (
     status,
     verification_rows,
 )
-from snellen.benchmarks.spatial.tasks import EIGHT, EVERY
+from snellen.benchmarks.spatial.tasks import EIGHT, EVERY, MORE
 from snellen.easi.leaderboard import LeaderboardEntry
 from snellen.easi.result import AnswerSource, BenchmarkResult, by_benchmark, find_sources
 from snellen.easi.score import score_result
@@ -84,6 +85,7 @@ class ReferenceResult(Struct, frozen=True):
 
     Attributes:
         benchmark, id: Snellen's name and the payload's key; of half of SITE `site/image`.
+        run: the run, where several are of one set, in different forms or subsets.
         whole: whether every question of the whole set has a scored answer; only then does a status stand for itself.
         coverage: answers of those that the whole set has, 0 to 1.
         remarks: why it is not whole, and how it was asked where that is not how the benchmark asks.
@@ -98,6 +100,7 @@ class ReferenceResult(Struct, frozen=True):
     remarks: tuple[str, ...]
     figures: Mapping[str, MeasuredFigure]
     rows: tuple[ComparedRow, ...]
+    run: str = ""
 
 
 class ReferenceLine(Struct, frozen=True):
@@ -175,7 +178,16 @@ def compare_with_easi(
     for source in find_sources(results, further=True, trust=trust, say=say):
         name = UNKNOWN_MODEL if source.run is None else source.run.meta.spec.model
         by_model.setdefault(name, []).append(source)
-    return [_compare(name, by_benchmark(sources), model or name, fault_names) for name, sources in by_model.items()]
+    return [_compare(name, _located(sources), model or name, fault_names) for name, sources in by_model.items()]
+
+
+def _located(sources: Iterable[AnswerSource]) -> list[BenchmarkResult]:
+    """Return the results of one model: one for each set of the payload, and one for each run of the others, in EASI's order."""
+    known = list(sources)
+    further = [BenchmarkResult(source.task, (source,)) for source in known if not source.task.in_payload]
+    order = list(MORE)
+    further.sort(key=lambda result: order.index(result.task.name))
+    return [*by_benchmark(source for source in known if source.task.in_payload).values(), *further]
 
 
 def _known(model: str | None) -> None:
@@ -185,13 +197,18 @@ def _known(model: str | None) -> None:
 
 
 def _compare(
-    name: str, located: Mapping[str, BenchmarkResult], table_model: str, fault_names: Sequence[str]
+    name: str, located: Sequence[BenchmarkResult], table_model: str, fault_names: Sequence[str]
 ) -> ReferenceComparison:
-    scored = {task: {profile: _scored(result, profile) for profile in PROFILES} for task, result in located.items()}
-    values = {task: by_profile[PROFILES[0]].figures().overall for task, by_profile in scored.items()}
+    counts = Counter(result.task.name for result in located)
+    scored = [{profile: _scored(result, profile) for profile in PROFILES} for result in located]
+    first = [by_profile[PROFILES[0]] for by_profile in scored]
+    values = {result.task.name: result.figures().overall for result in first}
     table = published.table()
     measured = published.mean_over(values, EIGHT)
-    results = [_result(by_profile, table_model) for by_profile in scored.values()]
+    results = [
+        _result(by_profile, table_model, several=counts[result.task.name] > 1)
+        for result, by_profile in zip(located, scored, strict=True)
+    ]
     comparable = all(result.whole for result in results if result.benchmark in measured.known)
     lines = [_line(name, values, measured, measured=True, comparable=comparable)] if measured.known else []
     for row in table.rows if measured.known else ():
@@ -205,8 +222,8 @@ def _compare(
         table.source,
         measured.missing,
         tuple(lines),
-        tuple(_printed(scored.values(), fault_names)),
-        _entry(name, [by_profile[PROFILES[0]] for by_profile in scored.values()]),
+        tuple(_printed(scored, fault_names)),
+        _entry(name, first),
     )
 
 
@@ -233,7 +250,7 @@ def _line(
     return ReferenceLine(name, measured, values_in_points, value, mean.coverage, comparable)
 
 
-def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> ReferenceResult:
+def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str, *, several: bool) -> ReferenceResult:
     result = by_profile[PROFILES[0]]
     task = result.task
     # "only ..." is omitted: the result's faults give the answered part already.
@@ -260,6 +277,7 @@ def _result(by_profile: Mapping[str, BenchmarkResult], table_model: str) -> Refe
         (*result.faults, *dict.fromkeys(remarks)),
         {profile: _figure(scored) for profile, scored in by_profile.items()},
         tuple(_row(row, by_profile, bool(own)) for row in own or rows),
+        result.runs[0].path.name if several else "",
     )
 
 

@@ -22,12 +22,13 @@ from snellen.engine.progress import LiveScores, Progress
 from snellen.engine.resume import expected, pending, require_readable, require_video_reader, verified_meta
 from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGED, RunFolder, RunSpec, Totals, derived_folder
+from snellen.engine.study import studied
 from snellen.errors import DataError, FingerprintError, InterruptedRunError, SnellenError, WorkersGoneError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model, ModelOptions
 from snellen.models.shared_model import SharedModel
 from snellen.runs.caveats import reply_faults
-from snellen.runs.perform import open_scattered
+from snellen.runs.perform import open_scattered, require_protocol
 from snellen.runs.run import Run
 from snellen.runs.scoring import live_builder
 from snellen.text import slug
@@ -47,6 +48,7 @@ class EasiSettings:
         out: the folder that gets a folder for the model.
         dataset_dir: see `places.data_of`.
         benchmark_options: what `-o` sets, for all benchmarks that have the option.
+        system: the system text before every question.
         limit: only the first so many questions of each.
         nproc, ray: see docs/scale-out.md.
         judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
@@ -61,6 +63,7 @@ class EasiSettings:
     out: Path = Path("eval_results")
     dataset_dir: Path | None = None
     benchmark_options: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
     limit: int | None = None
     nproc: int | None = None
     ray: str | None = None
@@ -86,6 +89,7 @@ def plan(settings: EasiSettings) -> Board:
         UsageError: options that nobody has or that exclude each other. JudgeError: a judge without a key.
     """
     who = judged.checked(settings.judge, settings.judge_options) if settings.judging else None
+    require_protocol(settings.benchmark_options, settings.system)
     open_scattered(settings.model, settings.options, settings.nproc, settings.ray)  # cheap: nothing is loaded yet
     rows = []
     declared = {option for name in settings.benchmarks for option in registry.find(name).options}
@@ -233,7 +237,7 @@ async def _answer(settings: EasiSettings, row: BenchmarkRow, model: Model, watch
             row.notes += meet_replay(model, benchmark, spec.data, spec.limit)
     try:
         scores = LiveScores(live_builder(benchmark))
-        meta = await run(spec, benchmark, model, folder, display=_Shown(row, watch), scores=scores)
+        meta = await run(spec, studied(benchmark, spec), model, folder, display=_Shown(row, watch), scores=scores)
     except FingerprintError as error:  # the ways out that it names are those of `snellen run`
         ways = f"To resume: snellen rerun {row.folder}     To start again: --rerun, or another --output-dir"
         raise FingerprintError(error.message, ways) from error
@@ -293,6 +297,7 @@ def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
         model=settings.model,
         data=checked_data(benchmark, row.data, None, _own_options(settings, benchmark), seed),
         options=settings.options,
+        system=settings.system,
         limit=settings.limit,
         max_attempts=settings.max_attempts,
         retry_empty=settings.retry_empty,

@@ -3,7 +3,15 @@
 from snellen.media.cache import MediaCache
 from snellen.media.decode import Header, fitted, open_image, pixel_limit, read_header
 from snellen.media.encode import Encoded, encode
-from snellen.media.settings import both_frames_and_fps, check_settings, describe, images_unchanged, original_pixels
+from snellen.media.settings import (
+    both_frames_and_fps,
+    check_settings,
+    describe,
+    images_unchanged,
+    original_pixels,
+    other_pixels,
+    unfitted,
+)
 from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
 
 __all__ = [
@@ -21,7 +29,9 @@ __all__ = [
     "images_unchanged",
     "open_image",
     "original_pixels",
+    "other_pixels",
     "pixel_limit",
     "read_header",
     "shown_at_most",
+    "unfitted",
 ]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import struct
-from math import isqrt
+from math import ceil, isqrt, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -67,8 +67,15 @@ def fitted(width: int, height: int, settings: MediaSettings) -> tuple[int, int]:
 
     The long side becomes `max_long_side` exactly and the short side is rounded half up. Then, where the area is still
     over `max_pixels`, width = floor(sqrt(max_pixels * width / height)), height likewise, so the area never exceeds it.
-    No side falls under 1 pixel and none grows.
+    No side falls under 1 pixel. An image within these limits grows where both sides, rounded to multiples of 28, have an area
+    under `min_pixels`: to the ceiling of its sides times sqrt(min_pixels / area) in such multiples. `resize` is the size itself.
+
+    Source of the growth: `smart_resize` of Qwen2.5-VL's processor, whose merged patch has 28 pixels a side.
     """
+    if settings.resize:
+        exact = settings.resize.split("x")
+        return int(exact[0]), int(exact[1])
+    before = (width, height)
     long = settings.max_long_side
     if long is not None and max(width, height) > long:
         if width >= height:
@@ -79,7 +86,19 @@ def fitted(width: int, height: int, settings: MediaSettings) -> tuple[int, int]:
     if area is not None and width * height > area:
         wide, high = max(1, isqrt(area * width // height)), max(1, isqrt(area * height // width))
         width, height = min(wide, max(1, area // high)), min(high, max(1, area // wide))
+    least = settings.min_pixels
+    if least is not None and before == (width, height) and _in_patches(width) * _in_patches(height) < least:
+        growth = sqrt(least / (width * height))
+        width, height = (ceil(side * growth / PATCH) * PATCH for side in before)
     return width, height
+
+
+PATCH = 28
+"""Side of a merged patch of Qwen2.5-VL, in pixels."""
+
+
+def _in_patches(side: int) -> int:
+    return max(PATCH, round(side / PATCH) * PATCH)
 
 
 def checked_header(data: bytes, key: str, limit: int) -> Header:
@@ -128,7 +147,7 @@ def _check_scans(data: bytes, header: Header, key: str) -> None:
 
 
 def open_image(image: Image, settings: MediaSettings, limit: int | None = None) -> PillowImage:
-    """Return the image as a model sees it: RGB, upright, within the limits of `settings`, never enlarged.
+    """Return the image as a model sees it: RGB, upright, of the size that `settings` ask for.
 
     Args:
         image: the image to read.

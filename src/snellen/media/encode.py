@@ -105,8 +105,12 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
     if settings.corrupt and corruptions.changes(settings.corrupt):
         return f"corrupted: {settings.corrupt}"
     size = header.upright_size
-    if decode.fitted(*size, settings) != size:
-        return "over the size limits"
+    width, height = decode.fitted(*size, settings)
+    if (width, height) != size:
+        shrunk = width * height < size[0] * size[1]
+        return (
+            f"resized to {settings.resize}" if settings.resize else f"{'over' if shrunk else 'under'} the size limits"
+        )
     if settings.format != "original":
         return f"asked for {settings.format}"
     if header.format not in _SENT_AS_IS:

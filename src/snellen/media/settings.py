@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from math import isfinite
 from typing import Any
@@ -19,6 +20,8 @@ _DEFAULTS = MediaSettings()
 _CHANGES = {
     "max_long_side": "--max-long-side",
     "max_pixels": "--max-pixels",
+    "min_pixels": "--min-pixels",
+    "resize": "--resize",
     "format": "--image-format",
     "quality": "--quality",
     "frames": "--frames",
@@ -34,8 +37,10 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
 
     Raises:
         UsageError: `fps` is no rate, or is combined with a `frames` other than the default; `video` is `native`
-            together with a setting that changes images; `corrupt` is invalid, or combined with `blank`.
+            together with a setting that changes images; `corrupt` is invalid, or combined with `blank`; `min_pixels` is more
+            than `max_pixels`; `resize` is no size, or is combined with a limit.
     """
+    _check_size(settings)
     rate = settings.fps
     if rate is not None and not (isfinite(rate) and rate > 0):
         raise UsageError(f"--fps {rate}: a number of frames a second above 0 was expected", "Example: --fps 1.")
@@ -62,6 +67,32 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
     return settings if spelling == settings.corrupt else structs.replace(settings, corrupt=spelling)
 
 
+MAX_SIDE = 16_384
+"""The most pixels a side to which an image is enlarged."""
+
+
+def _check_size(settings: MediaSettings) -> None:
+    """Raise UsageError for sizes that are none, or that contradict each other."""
+    least, most = settings.min_pixels, settings.max_pixels
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"--min-pixels {least} is more than --max-pixels {most}.", "Give a smaller minimum.")
+    if least is not None and least > MAX_SIDE**2:
+        raise UsageError(f"--min-pixels {least} is more than {MAX_SIDE**2:,}.", "Example: --min-pixels 1003520.")
+    if not settings.resize:
+        return
+    size = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", settings.resize)
+    if size is None or max(map(int, size.groups())) > MAX_SIDE:
+        raise UsageError(
+            f"--resize {settings.resize}: width and height in pixels were expected, at most {MAX_SIDE:,} each.",
+            "Example: --resize 448x448.",
+        )
+    if limits := [_CHANGES[name] for name in ("max_long_side", "max_pixels", "min_pixels") if getattr(settings, name)]:
+        raise UsageError(
+            f"--resize {settings.resize} gives the size of every image, and {', '.join(limits)} would have no effect.",
+            f"Omit {' and '.join(limits)}, or --resize.",
+        )
+
+
 def both_frames_and_fps(frames: int, fps: float) -> UsageError:
     """Return the error for a run with both a number of frames and a rate."""
     return UsageError(
@@ -72,9 +103,17 @@ def both_frames_and_fps(frames: int, fps: float) -> UsageError:
 
 def original_pixels(settings: MediaSettings) -> MediaSettings:
     """Return the settings without changes to images: the same frames of the same videos, unmodified."""
-    return structs.replace(
-        settings, max_long_side=None, max_pixels=None, format="original", blank=False, corrupt="", mask=""
-    )
+    return structs.replace(unfitted(settings), blank=False, corrupt="", mask="")
+
+
+def unfitted(settings: MediaSettings) -> MediaSettings:
+    """Return the settings under which images keep their own size and format."""
+    return structs.replace(settings, max_long_side=None, max_pixels=None, min_pixels=None, resize="", format="original")
+
+
+def other_pixels(settings: MediaSettings) -> bool:
+    """Return True if images may have other pixels than their files: another size, a control, a degradation."""
+    return structs.replace(original_pixels(settings), format=settings.format) != settings
 
 
 def images_unchanged(settings: MediaSettings) -> bool:

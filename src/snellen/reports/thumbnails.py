@@ -136,6 +136,8 @@ def _changes(media: MediaSettings) -> str:
             f"corrupted: {media.corrupt}" if media.corrupt else "",
             f"at most {media.max_long_side:,} pixels a side" if media.max_long_side is not None else "",
             f"at most {media.max_pixels:,} pixels" if media.max_pixels is not None else "",
+            f"at least {media.min_pixels:,} pixels" if media.min_pixels is not None else "",
+            f"resized to {media.resize}" if media.resize else "",
             f"as {media.format}, quality {media.quality}" if media.format != "original" else "",
         )
         if text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from snellen.runs.run import Run
 from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
 from snellen.runs.settings import find_benchmark
 from snellen.text import slug
+from snellen.types import EASI_PAPER
 
 OMITTED_NAMED = 20
 """Rows that cannot be asked that --strict-data names."""
@@ -84,6 +85,7 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
         spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
     subject = benchmark or find_benchmark(spec, folder, trust=trust)
     spec.data.require_known(subject.name, subject.options)
+    require_protocol(spec.data.options, spec.system)
     if subject.with_media is not None:
         spec = structs.replace(spec, data=subject.with_media(spec.data, spec.options.media))
     require_whole_data(subject, spec)
@@ -127,6 +129,15 @@ def recorded(
         done.save_collected(builder, scores.unread)
     require_written(folder, meta)
     return done
+
+
+def require_protocol(options: Mapping[str, str], system: str) -> None:
+    """Raise UsageError for the protocol of EASI's paper without its system text."""
+    if options.get("protocol") == EASI_PAPER and not system:
+        raise UsageError(
+            f"protocol={EASI_PAPER} asks every set with one system text, and none was given.",
+            "Give the paper's text for a zero-shot chain of thought: --system TEXT.",
+        )
 
 
 def require_whole_data(benchmark: Benchmark, spec: RunSpec) -> None:

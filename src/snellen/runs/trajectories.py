@@ -18,6 +18,7 @@ from snellen import __version__
 from snellen.engine.journal import record_name
 from snellen.errors import SnellenError
 from snellen.formats.writers import Exported
+from snellen.media import other_pixels
 from snellen.media.decode import read_header
 from snellen.models import trace
 from snellen.models.trace import Step
@@ -185,7 +186,7 @@ def write_trajectories(
             f"{written.omitted:,} images or videos are not included: unreadable, or of a format that ATIF lacks"
         )
     media = run.meta.spec.options.media
-    if media.blank or media.corrupt or media.max_long_side or media.max_pixels:
+    if other_pixels(media):
         notes.append("images are included as the data has them; the model got them as the run's image settings say")
     if run.benchmark.restricted:
         notes.append(

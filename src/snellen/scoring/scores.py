@@ -17,7 +17,7 @@ from msgspec.structs import replace as replace_fields
 from numpy.typing import NDArray
 
 from snellen.errors import PluginError, SampleNote, SnellenError
-from snellen.types import VERDICTS, Record, Sample, Score, Verdict
+from snellen.types import CUT_OFF, VERDICTS, Record, Sample, Score, Verdict
 
 SLICES = "slices"
 """Attribute of a summary that `accuracy` returns: the names of the meta columns that it slices by."""
@@ -339,13 +339,23 @@ def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -
     return Column(renumbered[np.array(codes, dtype=np.int32)][order], tuple(alphabet))
 
 
+def wrong_by_length(sample: Sample, record: Record) -> bool:
+    """Return True for a reply that was cut off at the limit of its tokens, where the sample's meta has `cut_off: wrong`."""
+    ended = None if record.response is None else record.response.finish_reason
+    return ended == CUT_OFF and sample.meta.get("cut_off") == "wrong"
+
+
 def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
     """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`.
+
+    So is a reply that is `wrong_by_length`.
 
     Raises:
         PluginError: the scorer returned something else than a Score, or one with a field of a wrong type.
     """
     if record.status == "ok" and record.response is not None:
+        if wrong_by_length(sample, record):
+            return Score(0.0, None, "invalid", "cut off at the token limit")
         try:
             result: object = score(sample, record.response.text)
         except SnellenError:

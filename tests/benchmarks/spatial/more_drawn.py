@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.spatial import more_films_drawn
+from benchmarks.spatial import more_films_drawn, more_variants_drawn
 from benchmarks.spatial.kit_drawn import text as base64_text
 from benchmarks.spatial.kit_drawn import tsv
 from benchmarks.spatial.more_parts import (
@@ -337,4 +337,11 @@ _DRAWINGS: Mapping[str, Callable[[Path, bool], Drawn]] = {
     "eriq": _eriq,
     "osi-bench": more_films_drawn.osi,
     "revsi": more_films_drawn.revsi,
+    "mindcube-full": more_variants_drawn.mindcube,
+    "spar-bench-tiny": more_variants_drawn.spar,
+    "omnispatial-direct": partial(more_variants_drawn.omnispatial, "Reply with the letter"),
+    "omnispatial-default": partial(more_variants_drawn.omnispatial, "Keep to what the picture shows"),
+    "omnispatial-zeroshot-cot": partial(more_variants_drawn.omnispatial, "reason step by step"),
+    "blink-circular": more_variants_drawn.blink,
+    "corecognition": more_variants_drawn.corecognition,
 }

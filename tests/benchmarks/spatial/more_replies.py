@@ -50,5 +50,20 @@ NAMED: dict[str, list[Sample]] = {
         sample("B", question_type="route_planning"),
         sample("2.5", "number", question_type="object_abs_distance"),
     ],
+    "mindcube-full": [sample("B", options=SIDES, type="among")],
+    "spar-bench-tiny": [
+        sample("B", options=SIDES, question_type="position_matching"),
+        sample("2.5", "number", question_type="depth_prediction_oc"),
+        sample("move_right:1,move_up:0.5", "short", question_type="view_change_infer"),
+    ],
+    **{
+        f"omnispatial-{name}": [sample("B", options=SIDES, sub_task_type="Localization")]
+        for name in ("direct", "default", "zeroshot-cot")
+    },
+    "corecognition": [
+        sample("B", concept="Permanence", answer_type="MC"),
+        sample("NO", "truth", concept="Boundary", answer_type="TF"),
+    ],
+    "blink-circular": [sample("B", options=SIDES, category="Jigsaw", circle="1")],
 }
 """By benchmark."""

@@ -48,6 +48,7 @@ ODD += [
     "object_rel_distance",
     "10mins_streaming",
     "route_planning",
+    "position_matching",
     "yes",
     "9" * 5000,
     "1e999",

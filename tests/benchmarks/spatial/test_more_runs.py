@@ -23,6 +23,8 @@ from benchmarks.spatial import more_drawn as drawn
 from benchmarks.spatial import more_parts
 from media.clips import STEP
 from snellen import evaluate
+from snellen.runs.caveats import conditions
+from snellen.runs.run import load_run
 
 
 class Looking(ThreadingHTTPServer):
@@ -31,6 +33,8 @@ class Looking(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Looked)
         self.contents: list[list[dict[str, object]]] = []
+        self.systems: set[str] = set()
+        self.finish = "stop"
         self.pause = 0.0
 
     @property
@@ -50,11 +54,12 @@ class _Looked(BaseHTTPRequestHandler):
             self.send_error(400)
             return
         content = body["messages"][-1]["content"]
+        self.server.systems |= {message["content"] for message in body["messages"] if message["role"] == "system"}
         self.server.contents.append(content if isinstance(content, list) else [{"type": "text", "text": content}])
         time.sleep(self.server.pause)
         message = {"role": "assistant", "content": "A"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        choice = {"index": 0, "message": message, "finish_reason": self.server.finish}
         self._send({"id": "1", "object": "chat.completion", "model": "seer", "choices": [choice], "usage": usage})
 
     def _send(self, document: object) -> None:
@@ -172,3 +177,59 @@ def test_a_run_that_was_killed_asks_only_what_is_left(name: str, tmp_path: Path,
     assert len(seer.contents) == len(records) - before
     for record, content in zip(records[before:], seer.contents, strict=True):
         check(parts(content), made.shown[record["sample_id"]])
+
+
+def sizes(server: Looking) -> set[tuple[int, int]]:
+    sent = [part for content in server.contents for part in parts(content) if isinstance(part, bytes)]
+    return {pillow.open(BytesIO(data)).size for data in sent}
+
+
+def test_pictures_are_sent_with_the_least_pixels_or_the_size_that_was_asked_for(tmp_path: Path, seer: Looking) -> None:
+    made = drawn.draw("stare", tmp_path / "data", kit=False)
+    for option, value, size in (("--min-pixels", "7000", (84, 84)), ("--resize", "40x20", (40, 20))):
+        seer.contents.clear()
+        out = tmp_path / option
+        done = started([*command("stare", made.path, out, seer, *made.options), option, value])
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert sizes(seer) == {size}
+        meta = json.loads((out / "run_meta.json").read_text())
+        name = option.removeprefix("--").replace("-", "_")
+        assert str(meta["identity"]["media"][name]) == str(meta["environment"]["media"]["settings"][name]) == value
+    refused = started([*command("stare", made.path, tmp_path / "--resize", seer, *made.options), "--resize", "40x21"])
+    assert refused.returncode and "40x20  ->  40x21" in refused.stderr
+
+
+def test_the_papers_protocol_asks_with_one_system_text_and_counts_chains_that_were_cut_off_as_wrong(
+    tmp_path: Path, seer: Looking
+) -> None:
+    made = drawn.draw("mindcube-full", tmp_path / "data", kit=True)
+    words = command("mindcube-full", made.path, tmp_path / "run", seer, "protocol=easi-paper")
+    refused = started(words)
+    assert refused.returncode and "protocol=easi-paper asks every set with one system text" in refused.stderr
+    seer.finish = "length"
+    done = started([*words, "--system", "Reason first."])
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert seer.systems == {"Reason first."}
+    run = load_run(tmp_path / "run")
+    metrics = {metric.name: metric.value for metric in run.figures("easi")["easi"]}
+    assert (metrics["overall"], metrics["invalid"]) == (0.0, 1.0)
+    assert "protocol = easi-paper" in conditions(run.meta, run.benchmark)
+    shown = started([sys.executable, "-m", "snellen", "score", str(tmp_path / "run")])
+    for headline in (done.stdout, shown.stdout):
+        assert "mindcube-full" in headline and "protocol=easi-paper" in headline
+    plain = command("mindcube-full", made.path, tmp_path / "plain", seer)
+    assert started(plain).returncode == 0  # the first of three is A
+    assert load_run(tmp_path / "plain").figures("easi")["easi"][0].value == pytest.approx(1 / 3)
+
+
+def test_easi_asks_its_sets_by_the_papers_protocol(tmp_path: Path, seer: Looking) -> None:
+    drawn.draw("mindcube-full", tmp_path / "data", kit=True).path.rename(tmp_path / "mindcube-full")
+    words = [sys.executable, "-m", "snellen", "easi", "-m", "api:seer", "--base-url", seer.url, "--no-rich"]
+    words += ["--benchmarks", "mindcube_full", "--dataset-dir", str(tmp_path), "--output-dir", str(tmp_path / "out")]
+    words += ["-o", "protocol=easi-paper"]
+    refused = started(words)
+    assert refused.returncode and "asks every set with one system text" in refused.stderr and not seer.contents
+    done = started([*words, "--system", "Reason first."])
+    assert done.returncode == 0 and seer.systems == {"Reason first."}, done.stderr[-3000:]
+    assert "protocol=easi-paper" in done.stdout
+    assert load_run(tmp_path / "out" / "seer" / "mindcube-full").meta.identity["system"] == "Reason first."

@@ -232,6 +232,30 @@ def test_frames_of_clips_are_those_of_the_harness_formula(lengths: list[int], fo
     assert form == LMMS or len(expected) <= count
 
 
+@pytest.mark.parametrize(
+    ("video_fps", "asked", "expected"),
+    [
+        # 9 frames at 2 a second are 4.5 seconds: 4 frames, the 0th, 2nd, 4th and 6th over both clips.
+        ("2", "1fps", ["c0-0", "c0-2", "c0-4", "c1-1"]),
+        ("[2.0]", "1fps", ["c0-0", "c0-2", "c0-4", "c1-1"]),
+        ("[2.0, 2.0]", "0.1fps", ["c0-0"]),
+        # Twice as many as there are: each once.
+        ("2", "4fps", [*(f"c0-{at}" for at in range(5)), *(f"c1-{at}" for at in range(4))]),
+    ],
+)
+def test_frames_of_clips_by_time_go_by_the_rate_of_the_row(video_fps: str, asked: str, expected: list[str]) -> None:
+    shown = ShownMedia(segments=(pictures(5, "c0-"), pictures(4, "c1-")))
+    pieces = {"task_prompt": "<video><video>", "video_fps": video_fps}
+    question = SpatialQuestion(id="q", text="x", gold="A", kind="choice", pieces=pieces)
+    settings = how("mmsi-video-bench", sample_frames=asked)
+    assert outline(prompts.compose(settings, TASKS["mmsi-video-bench"], question, shown)) == expected
+    for wrong in ("", "0", "nan", "[1, 2]"):
+        question = structs.replace(question, pieces={**pieces, "video_fps": wrong})
+        found = prompts.compose(settings, TASKS["mmsi-video-bench"], question, shown)
+        with pytest.raises(DataError, match="no single video_fps"):
+            next(part.blob for part in found.parts if isinstance(part, Image)).read()
+
+
 # Words
 
 
@@ -346,7 +370,8 @@ def test_the_number_of_frames_changes_within_the_formula(said: str, form: str, r
         ("vsi-bench", {"sample-frames": "²"}),
         ("vsi-bench", {"sample-frames": "0fps"}),
         ("vsi-bench", {"sample-frames": "2fps", "prompting": LMMS}),
-        ("mmsi-video-bench", {"sample-frames": "2fps"}),
+        ("mmsi-video-bench", {"sample-frames": "2fps", "prompting": LMMS}),
+        ("vsi-bench", {"protocol": "mine"}),
         ("vsi-bench", {"prompting": "other"}),
     ],
 )

@@ -87,7 +87,7 @@ def test_every_subtask_has_its_file_under_its_cue_named_after_model_and_start(wh
     done = export(whole, "authors", out=tmp_path)
     files = by_task(done.files, tmp_path)
     assert list(files) == [subtask.name for subtask in SUBTASKS]
-    assert len(done.notes) == 1 and done.notes[0].startswith("6 of 156 replies were empty")
+    assert len(done.notes) == 1 and done.notes[0].startswith("7 of 156 replies were empty")
     stamp = files["gc-mat"].name.removeprefix("org-some_talker-v2_").removesuffix("_answers.jsonl")
     assert len(stamp) == 15 and stamp[8] == "_" and stamp.replace("_", "").isdigit()
     for name, path in files.items():

@@ -78,10 +78,13 @@ def test_vanilla_sends_the_pictures_in_order_and_the_untouched_question_after_a_
     assert found == Prompt((*pictures, Text("\n" + QUESTION)), "", Generation(max_tokens=512))
 
 
-def test_vanilla_sends_a_video_as_it_is_and_every_subtask_has_its_own_bound():
+def test_vanilla_sends_a_video_with_the_question_alone_and_every_subtask_has_its_own_bound():
     for subtask in SUBTASKS:
         found = prompts.compose(asked(subtask), subtask, [Video(BytesBlob("v", b""))], ["v.mp4"], "Describe.")
-        assert found.parts == (Video(BytesBlob("v", b"")), Text("\nDescribe."))
+        assert found.parts == (
+            Video(BytesBlob("v", b"")),
+            Text("Describe." if subtask.family == "video" else "\nDescribe."),
+        )
         assert found.generation == Generation(max_tokens=subtask.max_tokens)
 
 

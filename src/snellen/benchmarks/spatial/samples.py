@@ -45,6 +45,8 @@ def samples(task: Task, part: str, data: Data) -> Iterator[Sample]:
             continue
         count = counts[question.id] = counts.get(question.id, 0) + 1
         named = question if count == 1 else structs.replace(question, id=f"{question.id}#{count}")
+        if "protocol" in data.options:
+            named = structs.replace(named, scoring={**named.scoring, "cut_off": "wrong"})
         yield sample(named, prompts.compose(how, task, question, source.shown(question)))
 
 

@@ -336,6 +336,7 @@ class Declaration(Strict, frozen=True):
         version: raised when prompts, answers or ids change.
         examples: the pool of few-shot examples: another setting (`split=dev`), or a file relative to the TOML.
         like: a set of the package; what it declares holds where this file does not.
+        omit: sections of that set that do not hold here.
         types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
         places: of a set's templates: place to its text by the value of `summary.by`.
     """
@@ -359,6 +360,7 @@ class Declaration(Strict, frozen=True):
     version: str = "1"
     examples: str = ""
     like: str = ""
+    omit: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = {}
     places: Mapping[str, Mapping[str, str]] = {}
     easi: EasiNames = EasiNames()
@@ -430,6 +432,9 @@ def _like(values: Mapping[str, Any], place: str) -> dict[str, Any]:
     if not re.fullmatch(r"[\w-]+(?:/[\w-]+)?", like) or not file.is_file():
         raise DataError(f"{place}: like is {like!r}; a set of the package was expected, such as vsi-bench")
     joined = _like(tomllib.loads(file.read_text(encoding="utf-8")), like)
+    for section in values.get("omit", ()):
+        if joined.pop(section, None) is None:
+            raise DataError(f"{place}: omit has {section!r}, and {like} has no such section")
     for key, value in values.items():
         both = isinstance(value, dict) and isinstance(joined.get(key), dict)
         joined[key] = {**joined[key], **value} if both else value

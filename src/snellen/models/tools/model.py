@@ -30,7 +30,7 @@ from snellen.errors import (
     SnellenError,
 )
 from snellen.event_loop import off_loop
-from snellen.media import encode
+from snellen.media import encode, unfitted
 from snellen.models import trace
 from snellen.models.api import ApiModel
 from snellen.models.api.model import ApiReply
@@ -131,7 +131,7 @@ class ToolsModel(Model):
 
     async def _given(self, prompt: Prompt) -> list[bytes]:
         """Return the question's images as the tools see them: with what the run does to images, but in their full size."""
-        media = structs.replace(self._media, max_long_side=None, max_pixels=None, format="original")
+        media = unfitted(self._media)
         images = [part for part in prompt.parts if isinstance(part, Image)]
         try:
             return [(await asyncio.to_thread(encode, image.blob, media, MAX_PIXELS)).data for image in images]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from snellen.engine.run_folder import IMPORTED
+from snellen.media import other_pixels
 from snellen.models.trace import Step
 from snellen.runs import scoring
 from snellen.runs.gold_removal import GoldRemoval
@@ -134,7 +135,7 @@ class ExportSource:
         """List what a reader of the files must know: images as the data has them, restricted questions, what is withheld."""
         notes = []
         media = self.run.meta.spec.options.media
-        if images and (media.blank or media.corrupt or media.max_long_side or media.max_pixels):
+        if images and (other_pixels(media)):
             notes.append("images are included as the data has them; the model got them as the run's image settings say")
         if self.settings.no_gold:
             notes.append("gold answers, and replies that tell them, are withheld; the files cannot be scored again")

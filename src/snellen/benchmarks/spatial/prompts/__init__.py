@@ -39,7 +39,7 @@ from snellen.benchmarks.spatial.tasks import EVERY, Task
 from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError, MediaError, MissingExtraError, UsageError
 from snellen.sources import Unreadable
-from snellen.types import Blob, Generation, Image, Part, Pick, Prompt, Video
+from snellen.types import EASI_PAPER, Blob, Generation, Image, Part, Pick, Prompt, Video
 
 OPTIONS: Mapping[str, str] = {
     "prompting": f"whose order of words and pictures, and whose frames: {' or '.join(FORMS)} (default: {FORMS[0]}, or that of the words)",
@@ -48,6 +48,12 @@ OPTIONS: Mapping[str, str] = {
         "how many frames of a video are shown, or with vlmevalkit how many a second, as 2fps "
         f"(default: {frames.VIDEO}; MMSI-Video {frames.MMSI_VIDEO})"
     ),
+}
+PROTOCOL = {
+    "protocol": (
+        f"{EASI_PAPER}: that of EASI's paper, one system text for all sets (--system) that asks for a chain of thought, "
+        "and wrong where a reply was cut off"
+    )
 }
 ORDERS_OF_IMAGES = ("mindcube", "site", "clips")
 """Orders that say nothing of a clip, which stands in front."""
@@ -86,7 +92,7 @@ class SpatialPrompting(Struct, frozen=True):
 def options(task: Task) -> Mapping[str, str]:
     """Return the options of a benchmark, name to help text."""
     if task.in_payload:
-        return OPTIONS
+        return {**OPTIONS, **PROTOCOL}
     known, rule = forms(task), task.declared.frames
     texts = {
         "prompting": f"whose prompt it is: {', '.join(known)} (default: {known[0]})",
@@ -100,24 +106,27 @@ def options(task: Task) -> Mapping[str, str]:
     if task.subsets:
         first = f" (default: {task.subsets[0]})" if task.declared.subset.one else ""
         texts[SUBSET] = f"the parts to run, by comma: {', '.join(task.subsets)}{first}"
-    return texts
+    return {**texts, **PROTOCOL}
 
 
 def prompt_settings(data: Data, task: Task) -> SpatialPrompting:
     """Return the settings that the user's options ask for.
 
     Raises:
-        UsageError: a form that the benchmark does not have, a number of frames that is none, a rate where there is no
-            formula for it.
+        UsageError: a form or a protocol that the benchmark does not have, a number of frames that is none, a rate where there
+            is no formula for it.
         DataError: the user's file of words cannot be used.
     """
+    protocol = data.options.get("protocol", EASI_PAPER)
+    if protocol != EASI_PAPER:
+        raise UsageError(f"protocol={protocol!r} is not known", f"The one with a name is {EASI_PAPER}.")
     file = data.options.get("prompts")
     form, words = words_for(task, data.options.get("prompting"), None if file is None else Path(file).expanduser())
     count, rate = sample_frames(asked := data.options.get("sample-frames", ""))
-    clips = task.declared.frames.clips
-    if rate and (not form.startswith("vlmevalkit") or clips):
-        why = "MMSI-Video's clips are frames already" if clips else f"not by {form}"
-        raise UsageError(f"sample-frames={asked!r}: frames are not taken by time here ({why})", "Give a number.")
+    if rate and not form.startswith("vlmevalkit"):
+        raise UsageError(
+            f"sample-frames={asked!r}: frames are not taken by time here (not by {form})", "Give a number."
+        )
     if words.image_label:
         return SpatialPrompting("lmms-eval", words, count, rate)
     if not task.in_payload and not count and not rate:  # a fingerprint of the payload's has 0 for the usual number
@@ -195,7 +204,8 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     unreadable = any(isinstance(part, Image) and isinstance(part.blob, Unreadable) for part in parts)
     if unreadable or (media.video is not None and order in ORDERS_OF_IMAGES):
         order = "front"  # no image is dropped, so that the sample fails
-    given = Given(how.form, words, values, question, media.segments, how.count or task.declared.frames.count)
+    count = how.count or task.declared.frames.count
+    given = Given(how.form, words, values, question, media.segments, count, how.rate)
     parts = LAYOUTS[order](given, text, parts)
     if not parts:
         why = f"question {question.id}: it has neither text nor an image that is shown"

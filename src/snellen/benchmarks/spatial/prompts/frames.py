@@ -79,6 +79,19 @@ def mmsi_video_vlmevalkit(lengths: Sequence[int], count: int = MMSI_VIDEO) -> li
     return _split(sorted(set(_even(total, count))), lengths)
 
 
+def mmsi_video_by_rate(lengths: Sequence[int], video_fps: float, fps: float) -> list[list[int]]:
+    """Frames of each segment in VLMEvalKit by rate: int(total / video_fps * fps) over all segments together, at least one.
+
+    Args:
+        lengths: frames of each segment.
+        video_fps: frames a second of the list that the row gives.
+        fps: frames a second to show.
+    """
+    total = sum(lengths)
+    step, count = video_fps / fps, max(int(total / video_fps * fps), 1)
+    return _split(sorted({min(int(place * step), total - 1) for place in range(count)}), lengths)
+
+
 def _even(total: int, count: int) -> list[int]:
     return [int(place) for place in np.linspace(0, _frames(total) - 1, count, dtype=int)]
 

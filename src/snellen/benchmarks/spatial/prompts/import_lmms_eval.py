@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from snellen.benchmarks.spatial.prompts.words import LABELLED, NO_WORDS, default_words
-from snellen.benchmarks.spatial.tasks import TASKS
+from snellen.benchmarks.spatial.tasks import EVERY, TASKS
 from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError
 
@@ -282,7 +282,7 @@ def toml(imported: Imported) -> str:
         f"source = {_value(imported.source)}",
     ]
     empty = Form()
-    for name in (name for name in TASKS if name in imported.words):
+    for name in (name for name in EVERY if name in imported.words):
         lines += ["", f"[{name}]"]
         for field in (field for field in empty.__struct_fields__ if field not in NO_WORDS):
             value = getattr(imported.words[name], field)

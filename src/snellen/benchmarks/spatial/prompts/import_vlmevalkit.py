@@ -38,7 +38,7 @@ class Recipe(Struct, frozen=True):
         file: in `vlmeval/dataset`.
         owner: the class that has `build_prompt`.
         templates: our templates by name, with `<name>` for a text: a variable of the function (`#2`: its second one), an
-            attribute of the class, or a constant of the file; `<prompt+>` is a text that is added to `prompt`.
+            attribute of the class, or a constant of the file; `<prompt+>` is a text that is added to `prompt` or ends it.
         layouts: digests of the function without these texts.
     """
 
@@ -86,6 +86,21 @@ RECIPES: Mapping[str, Recipe] = {
         "OmniSpatialBench",
         {"text": "<MANUAL_COT_SYSTEM_PROMPT>\n<RE_FORMAT>\n\n{question}\n{options}"},
         ("5c9b267d6f94cff9",),
+    ),
+    "omnispatial-default": Recipe(
+        "omnispatialbench.py",
+        "OmniSpatialBench",
+        {"text": "<DEFAULT_SYSTEM_PROMPT>\n<RE_FORMAT>\n\n{question}\n{options}"},
+        ("5c9b267d6f94cff9",),
+    ),
+    "omnispatial-zeroshot-cot": Recipe(
+        "omnispatialbench.py",
+        "OmniSpatialBench",
+        {"text": "<ZERO_SHOT_COT_SYSTEM_PROMPT>\n<RE_FORMAT>\n\n{question}\n{options}"},
+        ("5c9b267d6f94cff9",),
+    ),
+    "omnispatial-direct": Recipe(
+        "omnispatialbench.py", "OmniSpatialBench", {"text": "{question}\n{options}<prompt+>"}, ("fcf4591fce0e0189",)
     ),
     "spar-bench": Recipe(
         "sparbench.py",
@@ -203,10 +218,11 @@ def _assigned(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, 
     counts: dict[str, int] = {}
     for node in sorted(found, key=lambda node: (node.lineno, node.col_offset)):
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            name = target.id + "_added" * isinstance(node, ast.AugAssign)
+        last = node.value.right if isinstance(node.value, ast.BinOp) else node.value
+        if isinstance(target, ast.Name) and isinstance(last, ast.Constant) and isinstance(last.value, str):
+            name = target.id + "_added" * (isinstance(node, ast.AugAssign) or last is not node.value)
             counts[name] = counts.get(name, 0) + 1
-            yield f"{name}#{counts[name]}", node.value
+            yield f"{name}#{counts[name]}", last
 
 
 def _data_sets(path: Path) -> Path:

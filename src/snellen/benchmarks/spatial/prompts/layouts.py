@@ -7,6 +7,7 @@ A layout takes what it is given beside the text and the images: the form, the wo
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from msgspec import Struct, structs
 from snellen.benchmarks.spatial.prompts import frames
 from snellen.benchmarks.spatial.prompts.words import fill
 from snellen.benchmarks.spatial.question import SpatialQuestion
+from snellen.errors import DataError
 from snellen.sources import Unreadable
 from snellen.types import Blob, Image, Part, Text, Video
 
@@ -26,7 +28,10 @@ _NUMBERED = re.compile(r"<image (\d)>")
 
 
 class Given(Struct, frozen=True):
-    """What a layout may go by: the form and its words, the places' values, the question, clips of frames and how many to show."""
+    """What a layout may go by: the form and its words, the places' values, the question, clips of frames.
+
+    Of frames it says how many are shown or, in place of a number, how many a second.
+    """
 
     form: str
     words: Any
@@ -34,6 +39,7 @@ class Given(Struct, frozen=True):
     question: SpatialQuestion
     segments: tuple[tuple[Blob, ...], ...] = ()
     count: int = 0
+    rate: float = 0.0
 
 
 Layout: TypeAlias = Callable[[Given, str, list[Part]], list[Part]]
@@ -96,10 +102,11 @@ def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
     `<image>` the next reference image. Where marks and images differ in number VLMEvalKit stops, and lmms-eval leaves
     out whichever are too many.
     """
-    count = given.count
-    rule = frames.mmsi_video_lmms_eval if given.form == "lmms-eval" else frames.mmsi_video_vlmevalkit
     lengths = [len(clip) for clip in given.segments]
-    chosen = rule(lengths, count) if sum(lengths) else [[] for _ in lengths]
+    try:
+        chosen = _chosen(given, lengths) if sum(lengths) else [[] for _ in lengths]
+    except DataError as error:
+        return [Image(Unreadable(given.question.id, error.message, error.hint)), Text(text)]
     clips = [[Image(clip[at]) for at in places] for clip, places in zip(given.segments, chosen, strict=True)]
     references = list(shown)
     whole = "{system_prompt}" in given.words.text  # the kit's own words: one text, of which it sends blank pieces too
@@ -122,6 +129,23 @@ def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
         elif piece.strip() or (whole and piece):
             parts.append(Text(piece))
     return _none_lost(given, parts, shown)
+
+
+def _chosen(given: Given, lengths: Sequence[int]) -> list[list[int]]:
+    """Return the frames of each clip that are shown. Raises DataError where they go by a rate that the row does not have."""
+    if not given.rate:
+        rule = frames.mmsi_video_lmms_eval if given.form == "lmms-eval" else frames.mmsi_video_vlmevalkit
+        return rule(lengths, given.count)
+    try:  # a number, or a list with that of each clip
+        (rate,) = {float(each) for each in given.question.pieces.get("video_fps", "").strip("[] ").split(",")}
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < math.inf:
+        raise DataError(
+            f"question {given.question.id}: its row has no single video_fps, by which frames are taken by time",
+            "Give VLMEvalKit's table, or a number of frames: --sample-frames 50.",
+        )
+    return frames.mmsi_video_by_rate(lengths, rate, given.rate)
 
 
 def _marks(given: Given, text: str, shown: list[Part]) -> list[Part]:

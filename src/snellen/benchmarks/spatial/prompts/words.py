@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.tasks import EVERY, TASKS, Task
+from snellen.benchmarks.spatial.tasks import EVERY, MORE, TASKS, Task
 from snellen.benchmarks.table.set_sections import Form
 from snellen.errors import DataError, UsageError
 from snellen.toml_text import parse_toml
@@ -75,7 +75,8 @@ def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str
     """Return the form, and its words for a benchmark: of a user's file, else the set's own.
 
     Args:
-        task: VSI-Debiased takes VSI-Bench's words out of a file that has none for it, and so does any set that is like another.
+        task: VSI-Debiased takes VSI-Bench's words out of a file that has none for it, and so does any set that is like another
+            and is asked in its words.
         prompting: the form as the user names it; None: the file's own, without a file the benchmark's first.
         file: the user's file.
 
@@ -97,7 +98,9 @@ def words_for(task: Task, prompting: str | None, file: Path | None) -> tuple[str
             f"prompts={file} has words for prompting={of_file!r}{asked}; {form or ' or '.join(known)} was expected",
             "Omit --prompting, or give another file.",
         )
-    for name in filter(None, (task.name, task.declared.like)):
+    like = EVERY.get(task.declared.like)
+    same = like is not None and like.declared.form.get(of_file) == task.declared.form[of_file]
+    for name in (task.name, *([task.declared.like] if same else [])):
         if name in loaded:
             return of_file, loaded[name]
         if name in tables and not task.in_payload:
@@ -199,6 +202,8 @@ def _read_tables(tables: Mapping[str, Mapping[str, Any]], form: str, place: str)
         )
     words = {}
     for name, table in tables.items():
+        if name in MORE:
+            continue  # read where it is asked
         if name not in TASKS:
             raise DataError(f"{place}: {name} is no spatial benchmark; they are {', '.join(TASKS)}", _HINT)
         ours, at = default_words(form, name), f"{place}: {name}"

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from snellen.benchmarks.base import Scorer
-from snellen.benchmarks.spatial.scorers import base, lmms_eval, points, strict, vlmevalkit
+from snellen.benchmarks.spatial.scorers import base, corecognition, lmms_eval, points, strict, vlmevalkit
 from snellen.benchmarks.spatial.scorers.points import MaskPixels
 from snellen.benchmarks.spatial.tasks import EVERY, Task
 from snellen.errors import DataError
@@ -28,7 +28,7 @@ PROFILES: Mapping[str, str] = {
 }
 """Of the twelve benchmarks of EASI's payload: profile to one line."""
 FURTHER_PROFILES: Mapping[str, str] = {
-    "easi": "what EASI's VLMEvalKit reports",
+    "easi": "what EASI's VLMEvalKit reports, and lmms-eval's rule where it has no class of the set",
     "vlmevalkit": "the class of EASI in VLMEvalKit; the same rule as easi",
     "vlmevalkit-upstream": "the class that the name means in VLMEvalKit's main branch since 2026, and EASI does not use",
     "lmms-eval": "lmms-eval's newest rule",
@@ -37,7 +37,12 @@ FURTHER_PROFILES: Mapping[str, str] = {
     "strict": "careful extractors; the references' faults corrected; what cannot be read is wrong and said so",
 }
 """Of the others, in the order in which a benchmark has them."""
-HARNESSES: Mapping[str, ModuleType] = {"vlmevalkit": vlmevalkit, "lmms-eval": lmms_eval, "strict": strict}
+HARNESSES: Mapping[str, ModuleType] = {
+    "vlmevalkit": vlmevalkit,
+    "lmms-eval": lmms_eval,
+    "strict": strict,
+    "corecognition": corecognition,
+}
 
 
 @cache

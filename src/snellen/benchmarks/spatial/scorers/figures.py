@@ -301,7 +301,7 @@ def vsi_super_count(rows: Sequence[ScoredRow]) -> dict[str, float]:
     return {"overall": mean(values)} if values else {}
 
 
-def lego_puzzles(rows: Sequence[ScoredRow]) -> dict[str, float]:
+def circular(rows: Sequence[ScoredRow]) -> dict[str, float]:
     """Return `overall` and each category's figure, rotated forms of one question counting as one; none without such forms."""
     if not any("circle" in row.groups for row in rows):
         return {}
@@ -400,7 +400,8 @@ COMPOSITES: Mapping[str, Callable[[Sequence[ScoredRow]], dict[str, float]]] = {
     "cv_bench": partial(cv_bench, halves=True),
     "cv_bench_lmms_eval": partial(cv_bench, halves=False),
     "vsi_super_count": vsi_super_count,
-    "lego_puzzles": lego_puzzles,
+    "lego_puzzles": circular,
+    "circular": circular,
     "osi": osi,
     "revsi": revsi_figures,
 }

@@ -35,7 +35,7 @@ from snellen.types import Sample, Score, Text
 
 
 def strict(sample: Sample, reply: str) -> Score:
-    """Score a letter against the gold one, a number by its mean relative accuracy, a view change along its five axes.
+    """Score a letter or a yes against the gold one, a number by its mean relative accuracy, a view change along its five axes.
 
     A reply without exactly one answer is `invalid` and worth 0, with the reason; a sample without a gold answer that can be
     compared is unscored. Extractors know the options and the question where those are at hand.
@@ -52,6 +52,8 @@ def strict(sample: Sample, reply: str) -> Score:
             return Score(0.0, None, "invalid", reading.reason)
         right = reading.value == sample.target
         return Score(float(right), reading.value, "correct" if right else "wrong")
+    if sample.kind == "truth":
+        return yes_no(reply, str(sample.meta["gold"]), question_text(sample))
     return strict_view_change(reply, str(sample.meta["gold"]))
 
 
@@ -301,14 +303,19 @@ def refspatial(reply: str, mask: MaskPixels, size: tuple[int, int] | None) -> Sc
     return graded_points(hits / len(read), [list(point) for point in read[:MAX_POINTS]])
 
 
+def yes_no(reply: str, gold: str, question: str) -> Score:
+    """Score a plain yes or no."""
+    reading = read("truth", reply, question=question, form="yes/no")
+    if reading.value is None:
+        return Score(0.0, None, "invalid", reading.reason)
+    right = reading.value is (gold.strip().lower() == "yes")
+    return Score(float(right), "yes" if reading.value else "no", "correct" if right else "wrong")
+
+
 def robospatial(reply: str, gold: str, question: str, size: tuple[int, int], mask: MaskPixels | None) -> Score:
     """Score a plain yes or no, or the first point: in the polygon or on its edge; on the mask where there is no polygon."""
     if is_yes_no(gold):
-        reading = read("truth", reply, question=question, form="yes/no")
-        if reading.value is None:
-            return Score(0.0, None, "invalid", reading.reason)
-        right = reading.value is (gold.strip().lower() == "yes")
-        return Score(float(right), "yes" if reading.value else "no", "correct" if right else "wrong")
+        return yes_no(reply, gold, question)
     answer = strict_points(reply, *size)
     if not answer:
         return Score(0.0, None, "invalid", "no point")

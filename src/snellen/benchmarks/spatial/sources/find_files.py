@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from snellen.benchmarks.spatial.tasks import Task
+from snellen.benchmarks.spatial.tasks import EVERY, Task
 from snellen.errors import DataError
 from snellen.sources.locator import NearPlaces, Pictures, archives_below, ending_in, files_below
 from snellen.sources.open_tree import kept_tree
@@ -13,12 +13,13 @@ from snellen.types import Blob
 
 DEPTH = 3  # folders below the root in which archives and tables are looked for
 TABLES = (".parquet", ".jsonl", ".ndjson", ".json")
-_VARIANT = re.compile(r"_(?:\d+frame|\d+fps|manual_cot)$")
+VARIANT = re.compile(r"_(?:\d+frame|\d+fps|default|(?:zeroshot|manual)_cot)$")
+"""What VLMEvalKit's data names of one table differ in."""
 
 
 def kit_tables(task: Task, part: str = "") -> tuple[str, ...]:
     """File names of VLMEvalKit's tables of a benchmark: its data names without the number of frames."""
-    names = [_VARIANT.sub("", name) for name in task.kit.split(", ")]
+    names = [VARIANT.sub("", name) for name in task.kit.split(", ")]
     return tuple(f"{name}.tsv" for name in names if part in name.lower())
 
 
@@ -64,6 +65,23 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
         f"{folder}: no questions of {task.name} in it; it has {some}",
         f"{wanted_names} was looked for{' under ' + ', '.join(under) if under else ''}. Name the file as --data.",
     )
+
+
+def require_own(task: Task, path: Path) -> None:
+    """Refuse a file of the authors' that another set of the same repository is declared to be in.
+
+    Raises:
+        DataError: its name, or its folder's, is that of another set and not of this one.
+    """
+    if task.declared.source.without:  # such a set may lie in the file of the whole one
+        return
+    for other in EVERY.values():
+        theirs = path.name in other.files or path.absolute().parent.name in other.configs
+        own = path.name in task.files or path.absolute().parent.name in task.configs
+        if other.hub == task.hub and theirs and not own:
+            raise DataError(
+                f"{path} holds the questions of {other.name}; those of {task.name} were expected", f"Run {other.name}."
+            )
 
 
 def packed_table(task: Task, path: Path) -> Blob:

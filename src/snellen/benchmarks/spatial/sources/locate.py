@@ -8,7 +8,7 @@ from pathlib import Path
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial.question import QuestionSource
 from snellen.benchmarks.spatial.sources import carried, vlmevalkit
-from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, packed_table, patterns
+from snellen.benchmarks.spatial.sources.find_files import TABLES, chosen, packed_table, patterns, require_own
 from snellen.benchmarks.spatial.sources.official import OfficialFiles
 from snellen.benchmarks.spatial.sources.subsets import SelectedQuestions, chosen_subsets, for_subsets
 from snellen.benchmarks.spatial.sources.vlmevalkit import KitFile
@@ -58,6 +58,7 @@ def _file(task: Task, part: str, path: Path, media: Path) -> QuestionSource:
     if path.name.lower().endswith(ARCHIVES):
         return OfficialFiles(task, part, path, (packed_table(task, path),), media)
     if path.suffix.lower() in TABLES:
+        require_own(task, path)
         return OfficialFiles(task, part, path, (path,), media)
     raise DataError(
         f"{path}: a folder, {', '.join(TABLES)}, .zip or .tsv was expected",

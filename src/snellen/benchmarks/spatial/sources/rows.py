@@ -366,15 +366,28 @@ def _vsi_count(task: Task, row: Row, fields: Fields, kit: bool) -> None:
         fields["pieces"]["query_times"] = ", ".join(times)
 
 
-def _lego(task: Task, row: Row, fields: Fields, kit: bool) -> None:
+def _corecognition(task: Task, row: Row, fields: Fields, kit: bool) -> None:
+    """Questions of the type TF are answered by yes or no."""
+    if fields["groups"]["answer_type"].strip().upper() == "TF":
+        fields["kind"] = "truth"
+
+
+def _circular(task: Task, row: Row, fields: Fields, kit: bool) -> None:
     """Forms of one question, its options rotated, share what is left of their index by a million."""
-    fields["index"] = fields["id"]
-    group, number = _whole(maybe(row, "g_index")), _whole(fields["index"])
-    counted = number.isdecimal() and len(number) < 16
-    if not group and counted and (int(number) >= CIRCLE or "circular" in maybe(row, FILE).lower()):
+    group, number = _whole(maybe(row, "g_index")), _whole(fields["id"])
+    if not group and number.isdecimal() and len(number) < 16:
         group = str(int(number) % CIRCLE)
     if group:
         fields["groups"]["circle"] = fields["cluster"] = group
+
+
+def _lego(task: Task, row: Row, fields: Fields, kit: bool) -> None:
+    """Tables of plain and of rotated forms have the same columns; a number or the file's name tells the rotated ones."""
+    fields["index"] = fields["id"]
+    number = _whole(fields["index"])
+    rotated = number.isdecimal() and len(number) < 16 and int(number) >= CIRCLE
+    if maybe(row, "g_index") or rotated or "circular" in maybe(row, FILE).lower():
+        _circular(task, row, fields, kit)
     if fields["groups"]["question_type"] == "sort":
         fields["kind"] = "short"
 
@@ -422,6 +435,8 @@ OWN_RULES: Mapping[str, Own] = {
     "robospatial": _robospatial,
     "spbench": _spbench,
     "vsi-super-count": _vsi_count,
+    "corecognition": _corecognition,
+    "circular": _circular,
     "lego": _lego,
     "spatial457": _spatial457,
     "eriq": _eriq,

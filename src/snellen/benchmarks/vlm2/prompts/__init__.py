@@ -161,7 +161,7 @@ def prompt_variant(data: Data, subtask: Subtask) -> VariantPrompting:
 def compose(
     how: VariantPrompting, subtask: Subtask, images: Sequence[Image | Video], names: Sequence[str], question: str
 ) -> Prompt:
-    """Build the prompt of one question: its images in order, then a line break and the text; no system text.
+    """Build the prompt of one question: its images in order, a line break and the text, or its video and the text; no system text.
 
     Nothing is read here: images are drawn on and cut when their bytes are asked for, and one that has no box raises
     DataError then, so that its sample alone fails.
@@ -181,8 +181,9 @@ def compose(
     parts = [
         _shown(how, part, number, name) for number, (part, name) in enumerate(zip(images, names, strict=True), start=1)
     ]
+    lead = "" if subtask.family == "video" else "\n"  # as the released script of each family
     return Prompt(
-        (*parts, Text("\n" + text)), generation=Generation(max_tokens=max(subtask.max_tokens, known.max_tokens))
+        (*parts, Text(lead + text)), generation=Generation(max_tokens=max(subtask.max_tokens, known.max_tokens))
     )
 
 
