@@ -160,7 +160,7 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
         str,
         Setting(
             "Degrade images: blur:K (K pixels, odd), salt-pepper:P (P per cent of the pixels), grey, jitter:S (S up to 1), "
-            "downscale:N (both sides divided by N), square:N (N x N pixels), remove; with @object or @background within "
+            "downscale:N (both sides divided by N), remove; with @object or @background within "
             "the masks of --mask, or around them; separated by commas or repeated, applied in that order.",
             value="OPERATION",
         ),

@@ -261,6 +261,7 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "min_pixels": None,
         "resize": "",
         "corrupt": "",
+        "mask": "",
     }
     assert record["frames"] != describe(MediaSettings(fps=1.0))["frames"]
     assert record["jpeg_decoder"].startswith("simplejpeg ") and "bicubic" in record["resampler"]

@@ -173,12 +173,11 @@ def test_a_picture_is_corrupted_at_its_own_size_and_fitted_afterwards():
     assert (after == np.asarray(before)).all()
 
 
-@given(st.integers(1, 90), st.integers(1, 90), st.sampled_from([1.5, 2, 4, 8, 16]), st.integers(1, 64))
-def test_resolution_is_divided_for_each_picture_and_a_square_has_its_side(width, height, factor, side):
+@given(st.integers(1, 90), st.integers(1, 90), st.sampled_from([1.5, 2, 4, 8, 16]))
+def test_resolution_is_divided_for_each_picture(width, height, factor):
     data = png(noise(height, width))
     smaller = seen(data, f"downscale:{factor}")
     assert smaller.shape[:2] == tuple(max(1, int(length / factor + 0.5)) for length in (height, width))
-    assert seen(data, f"square:{side}").shape[:2] == (side, side)
     both = seen(data, f"downscale:{factor}", max_long_side=5)
     assert both.shape[:2] == seen(png(smaller), "", max_long_side=5).shape[:2], "a limit never enlarges what was shrunk"
 
@@ -227,9 +226,6 @@ def test_frames_of_a_video_are_corrupted_once_and_each_in_its_own_way(settings_g
         "downscale:1",
         "downscale:65",
         "downscale",
-        "square:0",
-        "square:1.5",
-        "square:4097",
     ],
 )
 def test_what_is_not_a_corruption_is_refused_with_what_there_is(spec):

@@ -108,7 +108,7 @@ def test_an_image_without_a_mask_fails_alone_and_frames_of_videos_have_none(tmp_
         ("", "masks", "need each other"),
         ("remove", "masks", "@object or @background is missing"),
         ("grey@sky", "masks", "@object or @background is missing"),
-        ("square:8@object", "masks", "@object or @background is missing or has no place here"),
+        ("downscale:8@object", "masks", "@object or @background is missing or has no place here"),
         ("downscale:2,grey@object", "masks", "Put grey@object before it"),
         ("remove:3@object", "masks", "remove accepts no number"),
     ],

@@ -14,7 +14,6 @@ is fitted:
   at its end.
 - `downscale:N`: both sides divided by N, rounded half up, at least 1 pixel; bicubic. Source: the appendix of VLM2-Bench divides
   by 2, 4, 8 and 16; it names no filter.
-- `square:N`: N x N pixels, whatever the aspect ratio; bicubic. Source: InternVL's demo resizes to 448 x 448.
 - `remove`: white.
 
 `@object` or `@background` behind an operation limits it to the pixels in the image's mask, or to the others; the operation
@@ -53,15 +52,14 @@ KNOWN = (
     "grey",
     "jitter:S (over 0, up to 1)",
     "downscale:N (over 1, up to 64)",
-    "square:N (whole, 1 to 4096 pixels)",
     "remove",
-    "each but downscale and square also with @object or @background",
+    "each but downscale also with @object or @background",
 )
 _REGIONS = ("object", "background")
 _NUMBERLESS = frozenset({"grey", "remove"})
-_RESIZING = frozenset({"downscale", "square"})
-_RANGES = {"blur": (1, WIDEST), "salt-pepper": (0, 100), "jitter": (0, 1), "downscale": (1, 64), "square": (1, 4096)}
-_WHOLE = {"blur", "square"}
+_RESIZING = frozenset({"downscale"})
+_RANGES = {"blur": (1, WIDEST), "salt-pepper": (0, 100), "jitter": (0, 1), "downscale": (1, 64)}
+_WHOLE = {"blur"}
 LUMA = (0.299, 0.587, 0.114)
 
 
@@ -291,12 +289,6 @@ def _downscale(image: PillowImage, factor: float, seed: bytes) -> PillowImage:
     return image.resize((width, height), pillow.Resampling.BICUBIC)
 
 
-def _square(image: PillowImage, side: float, seed: bytes) -> PillowImage:
-    from PIL import Image as pillow
-
-    return image.resize((int(side), int(side)), pillow.Resampling.BICUBIC)
-
-
 _APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "blur": _blur,
     "salt-pepper": _salt_pepper,
@@ -304,5 +296,4 @@ _APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "remove": _remove,
     "jitter": _jitter,
     "downscale": _downscale,
-    "square": _square,
 }
