@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.table.declaration import (
+    Cards,
     Cell,
     Declaration,
     Figure,
@@ -44,6 +45,7 @@ SECTIONS = {
     "score": ScoreRule,
     "report": Report,
     "figure": Figure,
+    "cards": Cards,
 }
 SET_SECTIONS = {
     "vlmevalkit": KitNames,
@@ -61,7 +63,7 @@ These benchmarks are declared in a TOML each (`src/snellen/benchmarks/table/cata
 
 `snellen run NAME` looks for the table in this order: `--data`, the folder `$LMUData` or `~/LMUData` of VLMEvalKit, Snellen's
 cache, the declared address. A table of the same name with another digest is refused; `--data FILE` uses it as it is. Every entry is scored under
-the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`.
+the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`, and under `authors` where its declaration says how their script reads.
 
 A licence UNKNOWN means that no source names one: ask the authors. Published figures beside a run are those of another harness, often with a judge.
 

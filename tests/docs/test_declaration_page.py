@@ -30,6 +30,7 @@ STALE = "run: python docs/_scripts/declaration_page.py"
 def test_the_page_of_declarations_lists_every_key() -> None:
     sections = {
         "source",
+        "cards",
         "rows",
         "group",
         "prompt",

@@ -111,7 +111,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
         form = ""
         if role == "answer":
             form = rows[role].as_ if isinstance(rows[role], Cell) else ""  # type: ignore[union-attr]
-            form = f" ({WORDS[form]})" if form else ""
+            form = f" ({WORDS.get(form, form)})" if form else ""
         yield f"{role} ← {_column(rows[role])}{form}"
     if rules.in_question:
         yield "options stand in the question"
