@@ -88,6 +88,18 @@ def version(number: int, kind: str, answer: str) -> Row:
     }  # fmt: skip
 
 
+def charted(number: int, **more: Any) -> Row:
+    grading = f"Grade {{PREDICTION}} against {number}. Answer with extracted_answer and score."
+    return {"index": number, "image": IMAGE, "question": f"What is at {number}?", "grading_query": grading, **more}
+
+
+def baby(number: int, options: list[str] | None = None, choice: int | None = None, blank: str | None = None) -> Row:
+    return {
+        "taskId": number, "type": "Visual Tracking", "subtype": "maze", "image": IMAGE, "question": f"Which way, {number}?",
+        "ansType": "choice" if options else "blank", "options": options or [], "choiceAns": choice, "blankAns": blank,
+    }  # fmt: skip
+
+
 CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
     "logicvista": [
         (logic(0, "B", "inductive"), "B"), (logic(1, "A, C", "inductive"), "AC"),
@@ -132,9 +144,48 @@ CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
         (version(0, "multi-choice", "A"), "A"), (version(1, "multi-choice", "B"), "B"),
         (version(2, "free-form", "5"), "5"), (version(3, "free-form", "5"), "5"),
     ],
+    "charxiv-reasoning": [
+        (charted(number, inst_category=number + 1), charted(number)["grading_query"]) for number in range(4)
+    ],
+    "charxiv-descriptive": [(charted(number, qid=(1, 8, 10, 17)[number], answer=f"axis {number}"), f"axis {number}") for number in range(4)],
+    "babyvision": [
+        (baby(0, options=["one", "two"], choice=1), r"\boxed{B}"), (baby(1, options=["one", "two"], choice=0), r"\boxed{A}"),
+        (baby(2, blank="7"), "7"), (baby(3, blank="(2, 3)"), "(2, 3)"),
+    ],
+    "simplevqa": [
+        ({"data_id": number, "image": IMAGE, "question": f"Who is {number}?", "answer": f"person {number}",
+          "language": ("CN", "EN")[number % 2], "original_category": "people"}, f"person {number}")
+        for number in range(4)
+    ],
+    "worldvqa": [(mcq(number, f"place {number}", category="Nature", language=("zh", "en")[number % 2], difficulty="easy"), f"place {number}") for number in range(4)],
+    "mm-vet": [
+        (mcq(0, "seven<OR>7", category="rec,ocr"), "seven<OR>7"), (mcq(1, "a<AND>b", category="ocr"), "a<AND>b"),
+        (mcq(2, "rain", category="rec"), "rain"),
+    ],
+    "mia-bench": [
+        (mcq(number, "", components="['name the ship', 'in two words']", component_weight="[4, 6]", num_of_component=2,
+             component_type="['mention', 'length_limit']"), "['name the ship', 'in two words']") for number in range(3)
+    ],
+    "phyx-mini-oe": [(mcq(number, f"{number} kN", category="Optics"), f"{number} kN") for number in range(3)],
+    "seephys": [(mcq(number, f"{number} kg", language="English", sig_figs=("", 3)[number % 2]), f"{number} kg") for number in range(3)],
 }  # fmt: skip
 """Set to rows with replies; the first row of a set is answered wrongly where all are run."""
+JUDGED = (
+    *(
+        "charxiv-reasoning",
+        "charxiv-descriptive",
+        "simplevqa",
+        "worldvqa",
+        "mm-vet",
+        "mia-bench",
+        "phyx-mini-oe",
+        "seephys",
+    ),
+)
+"""Sets whose every reply is for a judge, unless it is the gold answer word by word, as all are where all are run."""
 CARD_HEADLINES = {
+    **dict.fromkeys(JUDGED, 1.0),
+    "babyvision": 3 / 4,
     "logicvista": 3 / 4,
     "visulogic": 3 / 4,
     "crpe-relation": 1 / 2,

@@ -57,7 +57,8 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
     if isinstance(spec, tuple):
         return [_cell(name, row, number) for name in spec]
     cells = (_cell(name, row, number) for name in spec.first_of)
-    column = next((cell for cell in cells if text_of(cell) != ""), None) or _cell(spec.column, row, number)
+    column = next((cell for cell in cells if text_of(cell) != ""), None)  # a number of 0 is a value
+    column = _cell(spec.column, row, number) if column is None else column
     current = spec.text if spec.text is not None else column
     return None if current is None else operated(spec, current, row)
 

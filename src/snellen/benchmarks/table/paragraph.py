@@ -106,7 +106,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
     for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
-        if role not in rows or (role == "options" and rules.in_question):
+        if not rows.get(role) or (role == "options" and rules.in_question):
             continue
         form = ""
         if role == "answer":

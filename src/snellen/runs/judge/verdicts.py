@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -254,11 +255,8 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
     if not verdicts_count:
         unread = f"; {len(verdicts.used):,} of the judge's replies hold none" if verdicts.used else ""
         return f"not judged by {verdicts.by}: {lacking}{unread}"
-    other = (
-        ""
-        if not published or published in verdicts.by
-        else f"; published figures are judged by {published}, so compare none"
-    )
+    same = not published or re.search(rf"[:/]{re.escape(published)}(?![\w.-])", verdicts.by)
+    other = "" if same else f"; published figures are judged by {published}, and do not compare"
     return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}{other}"
 
 
