@@ -29,6 +29,11 @@ REPLIES = [
     ("visulogic", 1, "It must be (B)", (1, 0, 0, 1)),
     ("crpe-relation", 1, "B. hook", (1, 1, 1, 1)),
     ("crpe-relation", 1, "The answer is B", (1, 0, 0, 1)),
+    ("emma", 3, r"So \boxed{7}", (1, 1, 0, 1)),  # VLMEvalKit's judge would read it
+    ("emma", 0, r"\boxed{\text{4}}", (1, 1, 0, 1)),
+    ("emma", 2, "The final answer is 1/2.", (1, 1, 0, 1)),
+    ("babyvision", 0, "It is B.", (1, 0, 0, 0)),  # the authors read boxes alone
+    ("babyvision", 0, r"\boxed{(B) two}", (1, 1, 1, 1)),
     ("phyx-mini-mc", 1, "Correct: C? No, the answer is B", (1, None, 0, 1)),
     ("mathvista", 0, "[2007, 2008]", (1, 1, 0, 1)),  # VLMEvalKit never takes a list as right
     ("mathvista", 0, "[2008, 2007]", (0, 0, 0, 0)),
@@ -120,6 +125,13 @@ def test_the_worst_case_is_the_share_of_questions_right_in_every_variant(tmp_pat
     assert value(figures, "worst case/high school") == 1 / 2
 
 
+def test_circular_figures_are_not_those_of_single_rows(tmp_path: Path) -> None:
+    done, _ = run("crpe-relation", tmp_path, wrong={5})
+    figures = done.figures("strict")["strict"]
+    assert (value(figures, "circular"), value(figures, "accuracy")) == (1 / 2, 7 / 8)
+    assert (value(figures, "circular/subject"), value(figures, "circular/object")) == (1, 0)
+
+
 def test_an_empty_short_answer_is_in_every_gold_answer_of_vlmevalkit(tmp_path: Path) -> None:
     drawn = draw(entry("dynamath"), tmp_path)
     text = drawn.path.read_text().replace("multiple choice", "text")
@@ -201,3 +213,19 @@ def test_the_last_closed_box_counts_with_its_inner_braces() -> None:
 )
 def test_tuples_are_compared_part_by_part(reply: str, gold: str, same: bool) -> None:
     assert formula_equal(reply, gold) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "kind", "precision", "same"),
+    [
+        ("14.9", "14", "integer", "", True),  # the authors cut what stands behind the point
+        ("1e400", "14", "integer", "", False),
+        ("14", "fourteen", "integer", "", False),
+        ("1.24", "1.2", "float", "1.0", True),
+        ("0.2", "0.2", "float", "none", False),
+        ("[1, 2]", "[1,2]", "list", "", True),
+        ("Red", "red", "text", "", True),
+    ],
+)
+def test_a_typed_answer_is_compared_by_its_type(text: str, gold: str, kind: str, precision: str, same: bool) -> None:
+    assert typed_equal(text, gold, kind, precision) is same

@@ -195,8 +195,10 @@ def _within(rule: ScoreRule, sample: Sample, answer: str) -> bool:
 def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     golds, of_type = golds_of(sample), str(sample.meta.get("answer_type", ""))
     gold = f"[{', '.join(golds)}]" if of_type == "list" else golds[0]
-    exact = rule.equals == "typed-exact"
-    return final_answers.typed_equal(answer, gold, of_type, str(sample.meta.get("precision", "")), exact=exact)
+    if rule.equals == "typed":
+        return final_answers.typed_equal(answer, gold, of_type, str(sample.meta.get("precision", "")))
+    row = {"question_type": "free_form", "answer_type": of_type, "answer": gold, "prediction_or_extraction": answer}
+    return bool(short_answers.mathvista_value({**row, "prefetch": False}))
 
 
 _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], bool]] = {

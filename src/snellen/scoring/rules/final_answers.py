@@ -207,26 +207,18 @@ def nearest_option(text: str, options: Mapping[str, str]) -> str:
     return text if text in options else min(options, key=lambda letter: Levenshtein.distance(text, options[letter]))
 
 
-def typed_equal(text: str, gold: str, answer_type: str, precision: str, *, exact: bool = False) -> bool:
-    """Return True if a text is a gold integer, float, list or text.
+def typed_equal(text: str, gold: str, answer_type: str, precision: str) -> bool:
+    """Return True if a text is a gold answer of MathVista: an `integer`, a `float` rounded to `precision`, a `list`, or a text.
 
-    Args:
-        text: what was read.
-        gold: the gold answer.
-        answer_type: `integer`, `float`, `list`, or any other word for a text.
-        precision: decimals to which a float is rounded before it is compared.
-        exact: compare as VLMEvalKit does: `14.0` is no integer, floats are not rounded, and a list is never right.
+    VLMEvalKit's comparison of the same is `short_answers.mathvista_value`.
     """
-    text = text.strip()
+    text, gold = text.strip(), gold.strip()
     if answer_type in ("integer", "float"):
-        if exact and answer_type == "integer":
-            return re.fullmatch(r"[+-]?\d{1,18}", text) is not None and int(text) == int(float(gold))
-        value = float(text) if _NUMBER.fullmatch(text) else None
-        if value is None or not math.isfinite(value):
+        if not (_NUMBER.fullmatch(text) and _NUMBER.fullmatch(gold) and math.isfinite(float(text))):
             return False
-        if answer_type == "integer":
-            return int(value) == int(float(gold))
-        return value == float(gold) if exact else str(round(value, int(float(precision or 0)))) == str(float(gold))
+        digits = int(float(precision)) if _NUMBER.fullmatch(precision) else 0
+        value, wanted = float(text), float(gold)
+        return int(value) == wanted if answer_type == "integer" else round(value, digits) == wanted
     if answer_type == "list":
-        return not exact and literal(text) is not None and literal(text) == literal(gold)
-    return not exact and text.casefold() == gold.strip().casefold()
+        return literal(text) is not None and literal(text) == literal(gold)
+    return text.casefold() == gold.casefold()
