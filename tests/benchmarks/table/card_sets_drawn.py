@@ -109,6 +109,7 @@ CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
         (mcq(number, letter, category="Spatial Reasoning"), rf"Steps. Answer: \boxed{{{letter}}}") for number, letter in enumerate("ABCD")
     ],
     "crpe-relation": [rolled_relation(number) for number in range(8)],
+    "crpe-exist": [rolled_relation(number) for number in range(8)],
     "emma": [
         (problem(0, "Multiple Choice", "B", ["3", "4"], "How many? <image_1>"), r"\boxed{B}"),
         (problem(1, "Multiple Choice", "A", ["A", "B"], "Which? <image_1>"), r"So \boxed{A}"),
@@ -189,6 +190,7 @@ CARD_HEADLINES = {
     "logicvista": 3 / 4,
     "visulogic": 3 / 4,
     "crpe-relation": 1 / 2,
+    "crpe-exist": 1 / 2,
     "emma": 3 / 4,
     "emma-mini": 2 / 3,
     "phyx-mini-mc": 3 / 4,

@@ -205,6 +205,7 @@ def test_the_last_closed_box_counts_with_its_inner_braces() -> None:
     assert last_box(r"\boxed{1}, no: \boxed{\frac{1}{2}} and \boxed{open") == r"\frac{1}{2}"
     assert last_box("<|begin_of_box|>7<|end_of_box|>") == "7"
     assert last_box("{1}") is None
+    assert final_answer("İİ <Answer> B </answer> <answer> open", ("tag",)) == "B"
 
 
 @pytest.mark.parametrize(

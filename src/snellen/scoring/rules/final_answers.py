@@ -44,10 +44,10 @@ def last_box(reply: str) -> str | None:
 
 def between(reply: str, opening: str, closing: str) -> str | None:
     """Return the stripped text between the last closing mark and the opening one before it, in any case; None without both."""
-    lowered = reply.lower()
-    end = lowered.rfind(closing)
-    start = lowered.rfind(opening, 0, end) if end >= 0 else -1
-    return reply[start + len(opening) : end].strip() if start >= 0 else None
+    end = max((match.start() for match in re.finditer(re.escape(closing), reply, re.IGNORECASE)), default=-1)
+    starts = (match.end() for match in re.finditer(re.escape(opening), reply, re.IGNORECASE))
+    start = max((at for at in starts if at <= end), default=-1)
+    return reply[start:end].strip() if start >= 0 else None
 
 
 def option_letter(text: str, options: Mapping[str, str]) -> str | None:
