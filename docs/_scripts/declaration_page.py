@@ -1,5 +1,5 @@
-"""Write the tables of docs/declare.md and docs/declare-sets.md from the declaration's structures, and docs/catalogue.md from the
-catalogue.
+"""Write the tables of docs/declare.md and docs/declare-sets.md from the declaration's structures, and docs/catalogue.md and
+docs/reproductions.md from the catalogue.
 
 Usage: python docs/_scripts/declaration_page.py
 """
@@ -13,10 +13,12 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.table.declaration import (
+    Cards,
     Cell,
     Declaration,
     Figure,
     Group,
+    JudgeRule,
     PromptStyle,
     Report,
     ScoreRule,
@@ -35,6 +37,7 @@ from snellen.benchmarks.table.set_sections import (
 
 DOCS = Path(__file__).parent.parent
 DECLARE, DECLARE_SETS, CATALOGUE = DOCS / "declare.md", DOCS / "declare-sets.md", DOCS / "catalogue.md"
+REPRODUCTIONS = DOCS / "reproductions.md"
 SECTIONS = {
     "top": Declaration,
     "source": Source,
@@ -44,6 +47,7 @@ SECTIONS = {
     "score": ScoreRule,
     "report": Report,
     "figure": Figure,
+    "cards": Cards,
 }
 SET_SECTIONS = {
     "vlmevalkit": KitNames,
@@ -61,12 +65,25 @@ These benchmarks are declared in a TOML each (`src/snellen/benchmarks/table/cata
 
 `snellen run NAME` looks for the table in this order: `--data`, the folder `$LMUData` or `~/LMUData` of VLMEvalKit, Snellen's
 cache, the declared address. A table of the same name with another digest is refused; `--data FILE` uses it as it is. Every entry is scored under
-the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`.
+the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`, and under `authors` where its declaration says how their script reads.
 
 A licence UNKNOWN means that no source names one: ask the authors. Published figures beside a run are those of another harness, often with a judge.
 
 | name | probes | rows | licence | data |
 |---|---|---|---|---|
+"""
+
+
+REPRODUCTIONS_HEAD = """# Reproductions
+
+What others published of the sets that model cards report, and the command that measures it here. `ours` is filled by runs, and is empty until there is
+one. This page is written by `python docs/_scripts/declaration_page.py`; `snellen list --cards` says who reports what.
+
+Two figures compare where prompt, image limits, sampling, tokens and judge are the same: `snellen list NAME` says what differs between harnesses. The judge in
+a command is the published one. `MODEL` is the model, as `api:NAME`.
+
+| set | published: model, figure, by whom, source | command | ours |
+|---|---|---|---|
 """
 
 
@@ -112,6 +129,21 @@ def catalogue_page() -> str:
     return CATALOGUE_HEAD + "\n".join(rows) + "\n"
 
 
+def reproductions_page() -> str:
+    """Return docs/reproductions.md: a row for each set of the cards."""
+    rows = []
+    for declared in filter(lambda each: each.cards.count, map(entry, names())):
+        by_source: dict[str, list[str]] = {}
+        for each in declared.figure:
+            by_source.setdefault(f"{each.by}; {each.source}", []).append(f"{each.model} {each.value:g}")
+        figures = "; ".join(f"{', '.join(values)} ({source})" for source, values in by_source.items())
+        judge = declared.score.judge if declared.score is not None else JudgeRule()
+        judged = f" --judge api:{judge.published or 'JUDGE'}" if judge.rubric else ""
+        command = f"snellen run {declared.name} --model MODEL{judged}"
+        rows.append(f"| `{declared.name}` | {figures or 'none found'} | `{command}` | |")
+    return REPRODUCTIONS_HEAD + "\n".join(rows) + "\n"
+
+
 def data(name: str) -> str:
     """Return how the data of an entry comes, the same on every machine."""
     source = entry(name).source
@@ -128,7 +160,8 @@ def main() -> None:
     DECLARE_SETS.write_text(declare_page(DECLARE_SETS.read_text(encoding="utf-8"), SET_SECTIONS), encoding="utf-8")
     DECLARE.write_text(declare_page(DECLARE.read_text(encoding="utf-8")), encoding="utf-8")
     CATALOGUE.write_text(catalogue_page(), encoding="utf-8")
-    print(DECLARE, DECLARE_SETS, CATALOGUE)
+    REPRODUCTIONS.write_text(reproductions_page(), encoding="utf-8")
+    print(DECLARE, DECLARE_SETS, CATALOGUE, REPRODUCTIONS)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,13 @@ from declaration_page import (  # noqa: E402
     CATALOGUE,
     DECLARE,
     DECLARE_SETS,
+    REPRODUCTIONS,
     SECTIONS,
     SET_SECTIONS,
     attributes,
     catalogue_page,
     declare_page,
+    reproductions_page,
 )
 from msgspec import structs  # noqa: E402
 
@@ -30,6 +32,7 @@ STALE = "run: python docs/_scripts/declaration_page.py"
 def test_the_page_of_declarations_lists_every_key() -> None:
     sections = {
         "source",
+        "cards",
         "rows",
         "group",
         "prompt",
@@ -63,3 +66,7 @@ def test_the_example_of_a_set_is_a_declaration() -> None:
 
 def test_the_page_of_the_catalogue_is_current() -> None:
     assert CATALOGUE.read_text(encoding="utf-8") == catalogue_page(), STALE
+
+
+def test_the_page_of_reproductions_is_current() -> None:
+    assert REPRODUCTIONS.read_text(encoding="utf-8") == reproductions_page(), STALE

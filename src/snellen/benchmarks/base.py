@@ -287,6 +287,8 @@ class Benchmark:
             (`snellen judge --rule`), and marked `judge_source` = `rule`.
         rule_first: what `ruled_correct` takes for correct is always so, without a judge, and the scorer says so.
         judge, reader: models that judge and read replies where the user names none; empty: none.
+        published_judge: the model that judged for published figures; empty: none, or it is not known.
+        faults: what is known to be wrong with harnesses and data, for the report.
         headline: the metrics in one line; None where nothing is figured yet.
         details: what is reported beside the metrics of a profile: from the same scores, the profile's name, and what is known
             of the model. Its fields stand in summary.json and `--json` with the profile, its lines in the terminal.
@@ -347,6 +349,8 @@ class Benchmark:
     rule_first: bool = False
     judge: str = ""
     reader: str = ""
+    published_judge: str = ""
+    faults: Sequence[str] = ()
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None
     details: Callable[[Scores, str, ModelFacts], SummaryDetails] | None = None
     tables: Callable[[Mapping[str, Any]], Sequence[DetailTable]] | None = None

@@ -48,6 +48,7 @@ def list_all(
         "`easi` has those of EASI.",
         False,
     ),
+    cards: bool = option("List the declared benchmarks that vendors' model cards report, the commonest first.", False),
     results: Path = option("Folder of the runs.", RESULTS),
     data: Path | None = option("Data of the named benchmarks: list its files, which are used, and why others are not."),
     images: Path | None = option("Folder or archive of its images, to be checked too."),
@@ -64,6 +65,8 @@ def list_all(
         raise UsageError("--published excludes --runs, --long, --data and --images", "Omit the other options.")
     if published:
         list_published(benchmark or (), as_json=as_json)
+    elif cards:
+        _list_cards(benchmark or (), as_json=as_json)
     elif runs:
         _list_runs(results, benchmark or (), as_json=as_json)
     elif benchmark == [CATALOGUE]:
@@ -233,6 +236,33 @@ def _list_catalogue(*, as_json: bool) -> None:
         licence = f"{entry.licence}, gated" if entry.gated else entry.licence
         table.add_row(entry.name, entry.probes, rows, entry.metric, licence, entry.data)
     table.caption = "snellen run NAME --model KIND:NAME; UNKNOWN: no source names a licence, so ask the authors."
+    show(table)
+
+
+def _list_cards(vendors: Sequence[str], *, as_json: bool) -> None:
+    """Print which declared benchmarks model cards report, of the named vendors if any; what is not known is not claimed.
+
+    Raises:
+        UsageError: no set is known to be reported by a vendor of this name.
+    """
+    from snellen.benchmarks.table.entries import entry, names
+
+    declared = sorted(filter(lambda each: each.cards.count, map(entry, names())), key=lambda each: -each.cards.count)
+    known = sorted({vendor for each in declared for vendor in each.cards.vendors})
+    if unknown := [name for name in vendors if name.lower() not in map(str.lower, known)]:
+        raise UsageError(f"no source names a set that {unknown[0]} reports", f"Vendors: {', '.join(known)}.")
+    wanted = {name.lower() for name in vendors}
+    listed = [each for each in declared if not wanted or wanted.intersection(map(str.lower, each.cards.vendors))]
+    if as_json:
+        facts = [{"name": each.name, "title": each.title, **structs.asdict(each.cards)} for each in listed]
+        show_json({"cards": facts})
+        return
+    table = new_table(None, ["name", "title"], ["cards of 18"])
+    table.add_column("known of vendors")
+    for each in listed:
+        said = "; ".join(f"{vendor}: {text}" for vendor, text in each.cards.vendors.items())
+        table.add_row(each.name, each.title, str(each.cards.count), said)
+    table.caption = "Cards of 18 vendors, October 2025 to September 2026; parts of a set share its count; an empty cell: no source was found."
     show(table)
 
 

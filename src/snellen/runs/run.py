@@ -201,7 +201,8 @@ class Run:
         only_lost = lost and self.folder.meta().state == "complete"  # it is named in full
         known = caveats(meta, self.benchmark, state="complete" if only_lost else self.state)
         texts = (errors if caveat.about == "lost" and errors else caveat.text for caveat in known)
-        return [*texts, *filter(None, [lost, self.changed_data, judge_line(self), self.unverified])]
+        said = filter(None, [lost, self.changed_data, judge_line(self), self.unverified])
+        return [*texts, *said, *self.benchmark.faults]
 
     def request_errors(self) -> RequestErrors:
         """Count the samples without an answer and the commonest errors; read once, and only if samples failed."""
@@ -384,7 +385,9 @@ class Run:
         if summary.for_judge or (judge is not None and judge.reader):
             from snellen.runs.judge.verdicts import judged_by, read_by
 
-            who = "; ".join(filter(None, (judged_by(summary, judge, self.path), read_by(summary, judge))))
+            who = "; ".join(
+                filter(None, (judged_by(summary, judge, self.path, benchmark.published_judge), read_by(summary, judge)))
+            )
         self._judged_by = (newest, who)
         if rows is not None:
             rows.write(self.folder.predictions)

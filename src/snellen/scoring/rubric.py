@@ -22,7 +22,7 @@ from snellen.errors import JudgeError
 from snellen.text import normalized
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded", "judged", "reader", "vlm2-ab", "vlm2-aba", "fika", "easi")
+BUILT_IN = ("match", "graded", "judged", "attempted", "by-row", "reader", "vlm2-ab", "vlm2-aba", "fika", "easi")
 NEEDED = ("reply", "nonce")
 PLACES = ("question", "options", "gold", "criteria", "reply", "nonce", "shape")
 QUOTE, OPTION = "quote", "option"

@@ -16,8 +16,8 @@ from benchmarks.spatial.more_samples import sample
 from snellen.benchmarks.spatial import metrics as spatial_metrics
 from snellen.benchmarks.spatial.scorers import SCORERS as EVERY
 from snellen.benchmarks.spatial.scorers import lmms_eval, strict, vlmevalkit
-from snellen.benchmarks.spatial.scorers.latex_value import latex_value
 from snellen.benchmarks.spatial.tasks import MORE
+from snellen.scoring.rules.latex_value import latex_value
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.types import Sample
 

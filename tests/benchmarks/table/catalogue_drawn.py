@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
 from PIL import Image as Picture
 
 from servers.oracle import SentQuestion, digest
@@ -183,6 +184,8 @@ DRAWN: Mapping[str, Callable[[int], tuple[Row, Any]]] = {
     "naturalbench": natural,
     "mmstar": extra(mcq, LEVELS),
     "mmbench-dev-en-v11": extra(rolled, LEVELS),
+    "mmbench-dev-cn-v11": extra(rolled, LEVELS),
+    "mmt-bench-val": extra(mcq, LEVELS),
     "scienceqa": extra(PLAIN, lambda number: {"hint": "A ship has a hull."}),
     "mmmu-val": extra(
         mcq,
@@ -225,9 +228,39 @@ def rows_of(name: str) -> list[tuple[Row, Callable[[SentQuestion], str]]]:
 
 def draw(declared: Declaration, folder: Path) -> DrawnSet:
     """Draw a set in the layout of an entry: a TSV with images in base64, a parquet of the hub, or JSON and a folder."""
+    if declared.name in CARD_SETS:
+        return draw_card_set(declared, folder, [row for row, _ in CARD_SETS[declared.name]])
     if declared.source.tsv:
         return draw_tsv(declared.name, folder)
     return draw_json(declared, folder) if declared.source.json else draw_parquet(declared.name, folder)
+
+
+def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> DrawnSet:
+    """Draw rows whose cells say where a picture is: a TSV, or a parquet with the pictures in it."""
+    drawn = DrawnSet(folder / ("drawn.tsv" if declared.source.tsv else "drawn.parquet"), rows=len(rows))
+    written = []
+    for number, row in enumerate(rows):
+        image = picture(number)
+        drawn.first = drawn.first or (digest(image) if declared.name not in JUDGED else "")
+        if PATH in row.values():
+            drawn.images = folder / "pictures"
+            drawn.images.mkdir(exist_ok=True)
+            (drawn.images / f"{number}.png").write_bytes(image)
+        cell = base64.b64encode(image).decode() if declared.source.tsv else {"bytes": image, "path": None}
+        cells = {IMAGE: cell, PATH: f"{number}.png"}
+        written.append(
+            {name: cells.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
+        )
+    for number, (_, reply) in enumerate(CARD_SETS[declared.name][: len(rows)]):
+        drawn.right[digest(picture(number))] = text(reply)
+    if declared.source.tsv:
+        with drawn.path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(written[0]), delimiter="\t")
+            writer.writeheader()
+            writer.writerows(written)
+    else:
+        pq.write_table(pa.Table.from_pylist(written), drawn.path)
+    return drawn
 
 
 def draw_tsv(name: str, folder: Path) -> DrawnSet:

@@ -19,8 +19,7 @@ from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
 from snellen.benchmarks.table.rows import Rows
-from snellen.benchmarks.table.scorers import PROFILES as DECLARED_PROFILES
-from snellen.benchmarks.table.scorers import scorers
+from snellen.benchmarks.table.scorers import profiles_of, scorers
 from snellen.benchmarks.table.summary import (
     CHANCE,
     FORM,
@@ -124,7 +123,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         samples=lambda data: samples(table, data),
         score=scorers(rule) if scored else {"strict": strict},
         summarize=summary(declaration) if declared else summarize,
-        profiles=DECLARED_PROFILES if scored else PROFILES,
+        profiles=_with_faults(profiles_of(rule), declaration.faults) if scored else PROFILES,
         size=lambda data: _size(table.survey(data), data),
         digest=lambda data: table.survey(data).digest,
         options=OPTIONS,
@@ -138,9 +137,21 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         ruled_correct=is_reference,
         rule_first=True,
         judge=rule.judge.model,
+        published_judge=rule.judge.published,
+        faults=_faults(declaration.faults),
         reader=rule.reader,
         examples=_examples(declaration.examples, base),
     )
+
+
+def _with_faults(profiles: Mapping[str, str], faults: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Return what is said of each profile, with what is known to be wrong with its harness."""
+    return {name: "; known here: ".join((text, *faults.get(name, ()))) for name, text in profiles.items()}
+
+
+def _faults(faults: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return what is known to be wrong with harnesses, each with its profile, and with the data."""
+    return tuple(f"known of {name}: {text}" for name, texts in faults.items() for text in texts)
 
 
 def _notices(surveyed: Survey) -> list[str]:

@@ -47,6 +47,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         subset: of a set: it is one of its subsets, which the name of the row's file says where the column is missing.
         place: of a set: a whole number is the place, from 0, of an option of the list in this column, whose letter it becomes.
         text: a constant in place of a column.
+        member: the member of the object in the cell.
         rename: value to value.
         cut: a separator; `field` says which part is taken, from 0.
         field: see `cut`.
@@ -61,6 +62,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         modulo: the remainder of a whole number.
         split: a separator; the value becomes a list.
         repeat_row: with `split`: the row counts once for each element of the list.
+        each: the value is a list; a row is in the slice of each of its elements, and counts once elsewhere.
         list: the cell is a list written as text, in JSON or Python syntax.
         drop: that many characters at the start of a text, or of each element of a list.
         shuffle: the seed of a shuffle of the options; the answer follows its option.
@@ -78,6 +80,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     subset: bool = False
     place: str = ""
     text: str | None = None
+    member: str = ""
     rename: Mapping[str, str] = {}
     cut: str = ""
     field: int | None = None
@@ -93,6 +96,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     modulo: int | None = None
     split: str = ""
     repeat_row: bool = False
+    each: bool = False
     list: bool = False
     shuffle: int | None = None
     make: int | None = None

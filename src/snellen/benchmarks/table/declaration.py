@@ -181,15 +181,17 @@ Reading: TypeAlias = Literal[
     "number",
     "pair",
     "braces",
+    "final",
     "whole",
     "judged",
 ]
 Comparison: TypeAlias = Literal[
-    "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact"
-]
+    "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact",
+    "formula", "letters", "nearest-option", "only-letter", "within", "in-gold", "typed", "typed-exact",
+]  # fmt: skip
 
 
-ProfileName: TypeAlias = Literal["strict", "vlmevalkit", "lmms-eval"]
+ProfileName: TypeAlias = Literal["strict", "authors", "vlmevalkit", "lmms-eval"]
 
 
 class JudgeRule(Strict, frozen=True):
@@ -197,11 +199,14 @@ class JudgeRule(Strict, frozen=True):
 
     Attributes:
         model: KIND:NAME; empty: the user names it.
-        rubric: `match`, `graded`, `judged` (default), or a rubric file relative to the TOML.
+        rubric: `match`, `graded`, `judged` (default), `attempted` (correct, incorrect, not attempted), `by-row` (as the row's
+            own `rubric` says, 0 to 1), or a rubric file relative to the TOML.
+        published: the model behind published figures; a run says so where another one judged.
     """
 
     model: str = ""
     rubric: str = ""
+    published: str = ""
 
 
 class ScoreRule(Strict, frozen=True):
@@ -211,11 +216,17 @@ class ScoreRule(Strict, frozen=True):
         read: the reading rule.
         equals: the comparison; empty: the one that fits the reading rule.
         also: further comparisons, any of which is enough.
+        stages: of `final`: what is looked at, the first that decides: `box` (the last `\\boxed{}`), `box-letter`, `tag`
+            (`<answer>`), `phrase` (behind "the answer is"), `ends` (a letter that opens or ends the reply), `json` and
+            `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and those of
+            `scoring/rules/final_answers.py`.
+        word: the member of `json`, or the word of `behind`, whose last place counts.
+        tolerance: of `within`, and of `formula`, which else rounds to two decimals.
         yes: the positive answer of yes/no questions.
         words: the words of `first-word-of`.
-        by: a column; `values` maps its values to other rules.
+        by: a column, or `kind`; `values` maps its values to other rules.
         values: see `by`.
-        profiles: profile to the rule that it follows in place of this one.
+        profiles: profile to the rule that it follows in place of this one; `authors` is a profile where it stands here.
         judge: the judge of free-text answers (`read = "judged"`, or rows with a rubric), unless the user names one.
         reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
@@ -228,6 +239,9 @@ class ScoreRule(Strict, frozen=True):
     read: Reading = "letter-or-text"
     equals: Comparison | Literal[""] = ""
     also: tuple[Comparison, ...] = ()
+    stages: tuple[str, ...] = ()
+    word: str = ""
+    tolerance: float | None = None
     yes: str = "Yes"
     words: tuple[str, ...] = ()
     by: str = ""
@@ -240,6 +254,11 @@ class ScoreRule(Strict, frozen=True):
     rules: Mapping[str, str] = {}
 
     @property
+    def has_authors(self) -> bool:
+        """Return True if this rule, or one of its `values`, says how the authors' own script reads."""
+        return "authors" in self.profiles or any(rule.has_authors for rule in self.values.values())
+
+    @property
     def is_given(self) -> bool:
         """Return True for a rule of reading or comparison, and not of the models alone that are asked."""
         rest: ScoreRule = structs.replace(self, judge=JudgeRule(), reader="")
@@ -247,8 +266,9 @@ class ScoreRule(Strict, frozen=True):
 
 
 MetricName: TypeAlias = Literal[
-    "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed"
-]
+    "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed",
+    "attempted", "correct-if-attempted", "attempted-f",
+]  # fmt: skip
 
 
 class Report(Strict, frozen=True):
@@ -256,9 +276,15 @@ class Report(Strict, frozen=True):
 
     Attributes:
         name: the figure's name; default: that of the metric.
-        metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several.
+        metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
+            the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
+            of that and accuracy, `attempted-f`.
         positive: the positive answer of f1, precision and recall.
         all_in: a group; the figure is the share of groups in which every row is right.
+        steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with
+            only the composite wrong; `mastery-loose`, where one right step is enough beside a right composite; or the share
+            of a class: `complete`, `inadequate` (only the composite wrong), `rote` (it is right, a step wrong), `insufficient`.
+        whole: with `steps`: column to value of the composite question.
         mean_of: a column; the figure is the mean over its values.
         sum_over: a column; the figure is the sum over its values, over `only` these.
         only: see `sum_over`.
@@ -275,6 +301,8 @@ class Report(Strict, frozen=True):
     metric: MetricName | tuple[MetricName, ...] = "accuracy"
     positive: str = ""
     all_in: str = ""
+    steps: Literal["", "mastery", "mastery-loose", "complete", "inadequate", "rote", "insufficient"] = ""
+    whole: Mapping[str, str] = {}
     mean_of: str = ""
     sum_over: str = ""
     only: tuple[str, ...] = ()
@@ -321,6 +349,18 @@ class Figure(Strict, frozen=True):
     source: str = ""
 
 
+class Cards(Strict, frozen=True):
+    """Which model cards report the set.
+
+    Attributes:
+        count: how many of 18 vendors' cards of October 2025 to September 2026.
+        vendors: vendor to what its card or report gives, where a source says it.
+    """
+
+    count: int = 0
+    vendors: Mapping[str, str] = {}
+
+
 class Declaration(Strict, frozen=True):
     """A declared benchmark. Section names and keys are those of the TOML; `rows` maps names to cells.
 
@@ -335,10 +375,11 @@ class Declaration(Strict, frozen=True):
         canary: a text that marks the data for those who train on web pages.
         version: raised when prompts, answers or ids change.
         examples: the pool of few-shot examples: another setting (`split=dev`), or a file relative to the TOML.
-        like: a set of the package; what it declares holds where this file does not.
+        like: a set or entry of the package; what it declares holds where this file does not.
         omit: sections of that set that do not hold here.
         types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
         places: of a set's templates: place to its text by the value of `summary.by`.
+        faults: profile (or `data`) to what is known to be wrong with its harness here, a sentence each.
     """
 
     name: str
@@ -363,6 +404,8 @@ class Declaration(Strict, frozen=True):
     omit: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = {}
     places: Mapping[str, Mapping[str, str]] = {}
+    faults: Mapping[str, tuple[str, ...]] = {}
+    cards: Cards = Cards()
     easi: EasiNames = EasiNames()
     vlmevalkit: KitNames = KitNames()
     lmms_eval: LmmsNames = field(default=LmmsNames(), name="lmms-eval")
@@ -420,6 +463,7 @@ def declaration(values: Mapping[str, Any], place: str) -> Declaration:
 
 SETS = resources.files("snellen.benchmarks") / "sets"
 """The folder of the sets that harnesses know: a file each, called as the set."""
+ENTRIES = resources.files("snellen.benchmarks.table") / "catalogue"
 LAYOUTS = ("official", "kit")
 
 
@@ -428,7 +472,9 @@ def _like(values: Mapping[str, Any], place: str) -> dict[str, Any]:
     like = values.get("like")
     if not isinstance(like, str):
         return dict(values)
-    file = SETS / f"{like}.toml"
+    file = next(
+        (file for folder in (SETS, ENTRIES) if (file := folder / f"{like}.toml").is_file()), SETS / f"{like}.toml"
+    )
     if not re.fullmatch(r"[\w-]+(?:/[\w-]+)?", like) or not file.is_file():
         raise DataError(f"{place}: like is {like!r}; a set of the package was expected, such as vsi-bench")
     joined = _like(tomllib.loads(file.read_text(encoding="utf-8")), like)
@@ -438,6 +484,8 @@ def _like(values: Mapping[str, Any], place: str) -> dict[str, Any]:
     for key, value in values.items():
         both = isinstance(value, dict) and isinstance(joined.get(key), dict)
         joined[key] = {**joined[key], **value} if both else value
+    if "form" not in joined:
+        del joined["like"]  # an entry is whole now; a set's prompts may be those of the set that it is like
     return joined
 
 
@@ -479,6 +527,11 @@ def _check(declared: Declaration, place: str) -> None:
         if isinstance(group, Group) and group.of and group.of not in declared.group:
             raise DataError(f"{place}: group {name!r} is part of {group.of!r}, and there is no such group")
     for report in declared.report:
+        if report.steps and not (report.all_in and report.whole):
+            raise DataError(
+                f"{place}: the report {report.name!r} has steps; all_in (the group) and whole (which row is the composite "
+                "question) were expected beside it"
+            )
         if report.all_in and report.all_in not in declared.group:
             raise DataError(
                 f"{place}: the report {report.name!r} is over {report.all_in!r}, and there is no such group"
@@ -512,6 +565,7 @@ def _check_columns(declared: Declaration, place: str) -> None:
         uses += [(f"{section}: by", name) for name in by if name]
         uses += [(f"{section}: {key}", getattr(report, key)) for key in ("mean_of", "sum_over") if getattr(report, key)]
         uses += [(f"{section}: only_where", name) for name in report.only_where]
+        uses += [(f"{section}: whole", name) for name in report.whole]
     for key, name in uses:
         if name not in known:
             raise DataError(

@@ -24,6 +24,9 @@ MOST_PARTS = 500
 """A column of more values is an id: there are no slices by it, and no sums over it."""
 MEANS = ("accuracy", "anls", "vqa-score", "relaxed")
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
+OF_ATTEMPTS = ("attempted", "correct-if-attempted", "attempted-f")
+NOT_ATTEMPTED = "not attempted"
+"""The label of the rubric `attempted` for a reply that names no answer."""
 OF_YES_NO = ("f1", "precision", "recall", "yes-ratio")
 
 
@@ -65,11 +68,13 @@ class FigureBuilder:
             parts = [self._named(name, rows) for name in names]
             return _sum(parts) if report.add else _mean(parts, every=True)
         if report.all_in:
-            right, first = self.group_values(report.all_in, rows)
+            right, first = self.values_in_groups(report, rows)
             return self._ratio(right, first.astype(np.float64))
         counted = rows & self.table.counted
         if metric in OF_YES_NO:
             return self._yes_no(metric, report.positive or self.positive, counted)
+        if metric in OF_ATTEMPTS:
+            return self._attempts(metric, counted)
         value = np.where(counted, self.value, 0.0)
         if metric == "count":
             at = self._add(value)
@@ -79,6 +84,33 @@ class FigureBuilder:
     def _named(self, name: str, rows: Mask) -> Formula:
         report = self.reports[name]
         return self.formula(report, dict(zip(report.names, report.metrics, strict=False)).get(name, "accuracy"), rows)
+
+    def values_in_groups(self, report: Report, rows: Mask) -> tuple[Floats, Mask]:
+        """Return the value of each group of a report at its first row, 0 elsewhere, and a mask of the first rows.
+
+        With `steps` a group has a composite question and its steps, and its value is that of its class (We-Math, section 3.3).
+        """
+        if not report.steps:
+            return self.group_values(report.all_in, rows)
+        whole = self.table.where(report.whole)
+        composite, at_whole = self.group_values(report.all_in, rows & whole)
+        all_steps, at_steps = self.group_values(report.all_in, rows & ~whole)
+        number = self.table.groups[report.all_in]
+        any_step = np.zeros(len(number))
+        right = rows & ~whole & self.table.counted & (number >= 0) & (self.value >= 1.0)
+        any_step[at_steps] = np.isin(number[at_steps], number[right])
+        order = np.argsort(number[at_steps]), np.argsort(number[at_whole])
+        every, some = all_steps[at_steps][order[0]], any_step[at_steps][order[0]]
+        both = composite[at_whole][order[1]]
+        inadequate, enough = every * (1 - both), some if report.steps == "mastery-loose" else every
+        value = np.zeros(len(number))
+        value[np.flatnonzero(at_whole)[order[1]]] = {
+            "complete": every * both,
+            "inadequate": inadequate,
+            "rote": (1 - every) * both,
+            "insufficient": (1 - every) * (1 - both),
+        }.get(report.steps, enough * both + inadequate / 2)
+        return value, at_whole
 
     def group_values(self, name: str, rows: Mask) -> tuple[Floats, Mask]:
         """Return the product of the scores of a group at its first row, 0 elsewhere, and a mask of the first rows.
@@ -100,6 +132,16 @@ class FigureBuilder:
         at = np.flatnonzero(inside)[start]
         value[at], first[at] = product, True
         return value, first
+
+    def _attempts(self, metric: str, rows: Mask) -> Formula:
+        """Return the share of attempted replies, that of right ones among them, or its harmonic mean with accuracy (SimpleQA)."""
+        tried = rows & ~self.table.equals("judge_verdict", NOT_ATTEMPTED)
+        if metric == "attempted":
+            return self._ratio(tried.astype(np.float64), rows.astype(np.float64))
+        right = np.where(rows, self.value, 0.0)
+        if metric == "correct-if-attempted":
+            return self._ratio(right, tried.astype(np.float64))
+        return self._ratio(2.0 * right, rows.astype(np.float64) + tried)
 
     def _yes_no(self, metric: str, positive: str, rows: Mask) -> Formula:
         gold, read = rows & self.table.equals(GOLD, positive.lower()), rows & self.table.equals(READ, positive.lower())

@@ -12,8 +12,8 @@ from snellen.benchmarks.table.rows import Rows
 
 
 def separator(spec: CellSpec) -> str:
-    """Return what stands between the elements of a list in meta: the declared separator where the rows are repeated."""
-    return spec.split if isinstance(spec, Cell) and spec.repeat_row and spec.split else ", "
+    """Return what stands between the elements of a list in meta: the declared one where rows are repeated or slices overlap."""
+    return spec.split if isinstance(spec, Cell) and (spec.repeat_row or spec.each) and spec.split else ", "
 
 
 def values_reader(declared: Declaration) -> Callable[[Mapping[str, Any], int], dict[str, Any]]:

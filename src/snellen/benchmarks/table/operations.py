@@ -17,7 +17,7 @@ import msgspec
 
 from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.errors import DataError
-from snellen.scoring.rules.vlmevalkit import MAX_CHARS, literal_list
+from snellen.scoring.rules.vlmevalkit import MAX_CHARS, literal, literal_list
 from snellen.sources.number_formats import CellFault
 
 Row: TypeAlias = Mapping[str, Any]
@@ -57,7 +57,8 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
     if isinstance(spec, tuple):
         return [_cell(name, row, number) for name in spec]
     cells = (_cell(name, row, number) for name in spec.first_of)
-    column = next((cell for cell in cells if text_of(cell) != ""), None) or _cell(spec.column, row, number)
+    column = next((cell for cell in cells if text_of(cell) != ""), None)  # a number of 0 is a value
+    column = _cell(spec.column, row, number) if column is None else column
     current = spec.text if spec.text is not None else column
     return None if current is None else operated(spec, current, row)
 
@@ -86,6 +87,8 @@ def cell_of(row: Row, column: str) -> Any:
 
 def operated(spec: Cell, current: Any, row: Row) -> Any:
     """Apply the operations to a value, in the order in which `Cell` declares them; `row` has what is filled in."""
+    if spec.member:
+        current = _member(spec, current)
     if spec.rename:
         current = spec.rename.get(text_of(current), current)
     if spec.cut:
@@ -121,6 +124,16 @@ def operated(spec: Cell, current: Any, row: Row) -> Any:
 
 def _filled(cell: Any) -> str:
     return "" if cell is None or cell != cell else str(cell)
+
+
+def _member(spec: Cell, cell: Any) -> Any:
+    """Return a member of an object, which stands in the cell as such or as JSON or Python text."""
+    value = cell if isinstance(cell, Mapping) else literal(text_of(cell).strip())
+    if not isinstance(value, Mapping) or spec.member not in value:
+        raise CellError(
+            f"column {spec.column!r} holds {text_of(cell)[:80]!r}; an object with {spec.member!r} was expected"
+        )
+    return value[spec.member]
 
 
 def _field(spec: Cell, text: str) -> str:

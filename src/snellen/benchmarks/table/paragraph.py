@@ -106,12 +106,12 @@ def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
     for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
-        if role not in rows or (role == "options" and rules.in_question):
+        if not rows.get(role) or (role == "options" and rules.in_question):
             continue
         form = ""
         if role == "answer":
             form = rows[role].as_ if isinstance(rows[role], Cell) else ""  # type: ignore[union-attr]
-            form = f" ({WORDS[form]})" if form else ""
+            form = f" ({WORDS.get(form, form)})" if form else ""
         yield f"{role} ← {_column(rows[role])}{form}"
     if rules.in_question:
         yield "options stand in the question"

@@ -59,7 +59,8 @@ def _letters(style: PromptStyle, question: str, options: Mapping[str, str], hint
         return text
     form = style.option.replace("{letter}", "{0}").replace("{text}", "{1}")
     lines = "\n".join(_option(form, letter, option) for letter, option in options.items() if letter != option)
-    listed = f" {style.heading}\n{lines}" if style.heading else f"\n{lines}" if lines else ""
+    blank = "" if style.heading.startswith("\n") else " "
+    listed = f"{blank}{style.heading}\n{lines}" if style.heading else f"\n{lines}" if lines else ""
     request = LETTER_REQUEST if style.request is None else style.request
     return f"{text}{listed}\n{request}" if request else f"{text}{listed}"
 

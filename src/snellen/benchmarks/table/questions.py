@@ -303,7 +303,7 @@ def _chosen(cell: Any, options: Mapping[str, str], wanted: str, rules: TableRule
         raise CellError(
             f"answer {plain_text(cell)[:CUT]!r} is not among its {len(options)} options; {expected} was expected"
         )
-    if len(letters) > 1 and (wanted == "choice" or rules.declared):
+    if len(letters) > 1 and (wanted == "choice" or (rules.declared and wanted != "multi-choice")):
         raise CellError(f"answer {plain_text(cell)[:CUT]!r} names {len(letters)} options; its kind is choice")
     if len(letters) > 1 or wanted == "multi-choice" or (rules.all_several and not wanted):
         return letters, "multi-choice"

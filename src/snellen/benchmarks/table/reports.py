@@ -32,15 +32,15 @@ def summary(declared: Declaration) -> Summary:
     The headline stands first. The shares of replies that could not be read (`invalid`) and of failed requests (`error`)
     stand last, under every profile.
     """
-    repeated = {
-        name: separator(cell) for name, cell in declared.rows.items() if isinstance(cell, Cell) and cell.repeat_row
-    }
+    cells = {name: cell for name, cell in declared.rows.items() if isinstance(cell, Cell)}
+    repeated = {name: separator(cell) for name, cell in cells.items() if cell.repeat_row}
+    each = {name: separator(cell) for name, cell in cells.items() if cell.each}
     names = {figure: report for report in declared.report for figure in report.names if not report.by}
     ordered = sorted(declared.report, key=lambda report: not report.headline)
     positive = declared.score.yes if declared.score is not None else "Yes"
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
-        table = score_columns(scores, list(declared.group), repeated)
+        table = replace(score_columns(scores, list(declared.group), repeated), each=each)
         figures = [
             figure for report in ordered for figure in _figures(report, table, names, positive) if figure is not None
         ]
@@ -86,7 +86,7 @@ def _metric(
     """Return one figure over the rows with the meta of `part`, with interval, coverage and, where it is defined, chance."""
     rows = table.where(part) & table.where(report.only_where)
     apart = any(part.get(column, value) != value for column, value in report.only_where.items())
-    expected = 0 if apart else table.scores.expected_where({**part, **report.only_where})
+    expected = 0 if apart else table.expected_where({**part, **report.only_where})
     builder = FigureBuilder(table, named, table.value, positive)
     counted = rows & table.counted
     unit = "fraction" if _is_fraction(report, metric, named) else POINTS
@@ -127,7 +127,7 @@ def _closed(name: str, report: Report, builder: FigureBuilder, rows: Mask) -> Me
     """Return a mean, over rows or groups, or of the means of a column's values, with its interval."""
     table = builder.table
     if report.all_in:
-        value, mask = builder.group_values(report.all_in, rows)
+        value, mask = builder.values_in_groups(report, rows)
     else:
         value, mask = builder.value, rows & table.counted
     groups = table.clusters(builder.groups)
@@ -165,4 +165,4 @@ def _guessable(report: Report, metric: str, named: Mapping[str, Report]) -> bool
     parts = report.add or report.average
     if parts:
         return all(_guessable(named[name], _metric_of(named[name], name), named) for name in parts)
-    return metric in ("accuracy", "count")
+    return metric in ("accuracy", "count") and not report.steps

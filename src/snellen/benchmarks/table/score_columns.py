@@ -30,13 +30,14 @@ class ScoreColumns:
         value: the score, 0 for failed and unreadable rows.
         counted: rows that have a score.
         groups: by group, the number of the group of each row; -1 for rows of none, or of one that is not complete.
+        each: columns whose values are lists, to what stands between the elements; a row has the value of each of them.
     """
 
     scores: Scores
     value: NDArray[np.float64]
     counted: Mask
     groups: dict[str, NDArray[np.int64]]
-    _texts: dict[str, Column] = field(default_factory=dict)
+    each: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -47,10 +48,30 @@ class ScoreColumns:
 
     def equals(self, column: str, value: str) -> Mask:
         """Return a mask of the rows with this value."""
-        values = self.scores.meta.get(column)
-        if values is None or value not in values.names:
-            return np.zeros(len(self), dtype=bool)
-        return np.equal(values.codes, values.names.index(value))
+        return self._having(self.scores, column, value)
+
+    def _having(self, scores: Scores, column: str, value: str) -> Mask:
+        values = scores.meta.get(column)
+        if values is None:
+            return np.zeros(len(scores), dtype=bool)
+        if column in self.each:
+            wanted = [code for code, name in enumerate(values.names) if value in self._elements(column, name)]
+            return np.isin(values.codes, wanted)
+        return np.equal(values.codes, values.names.index(value) if value in values.names else -2)
+
+    def _elements(self, column: str, name: str) -> list[str]:
+        return name.split(self.each[column]) if column in self.each else [name]
+
+    def expected_where(self, values: Mapping[str, str]) -> int:
+        """Count the rows of a complete run that have all these values."""
+        if not self.each.keys() & values.keys():
+            return self.scores.expected_where(values)
+        missing = self.scores.missing
+        others = None if missing is None else np.ones(len(missing), dtype=bool)
+        for column, value in values.items():
+            if missing is not None and others is not None:
+                others &= self._having(missing, column, value)
+        return self.scores.select(self.where(values), others).expected
 
     def codes(self, column: str, only: Sequence[str] = ()) -> NDArray[np.int64]:
         """Return a number from 0 for each value of a meta column, of `only` these if any; -1 for rows without one."""
@@ -74,7 +95,8 @@ class ScoreColumns:
         if values is None:
             return []
         codes = np.unique(values.codes[rows])
-        return [values.names[code] for code in codes if code >= 0 and values.names[code] != ""]
+        named = (values.names[code] for code in codes if code >= 0)
+        return sorted({value for name in named for value in self._elements(column, name) if value != ""})
 
     def chances(self) -> NDArray[np.float64] | None:
         """Return the chance of each row; None unless every row has one."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
-from snellen.benchmarks.table.declaration import ProfileName, ScoreRule
+from msgspec.structs import replace
+
+from snellen.benchmarks.table.declaration import ScoreRule
 from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
 from snellen.scoring.extract import read
 from snellen.scoring.replies.reply import visible
-from snellen.scoring.rules import lmms_eval, short_answers, vlmevalkit
+from snellen.scoring.rules import final_answers, lmms_eval, short_answers, vlmevalkit
 from snellen.types import Sample, Score, Verdict
 
 PROFILES = {
@@ -25,26 +27,34 @@ PROFILES = {
     "lmms-eval": "lmms-eval's generic rules without a judge",
 }
 """Profiles of every declared benchmark, with one line each; the first is the default."""
+AUTHORS = {"authors": "the authors' own script, without the models that it asks"}
+"""The profile of declarations that say how that script reads."""
 
 Scorer: TypeAlias = Callable[[Sample, str], Score]
 Reader: TypeAlias = Callable[[ScoreRule, Sample, str], Any]
 """Returns what is read from a reply; None where nothing is."""
 READY: Mapping[str, Scorer] = {
     "choice": ready.choice,
+    "multi-choice": ready.by_kind,
     "truth": ready.truth,
     "count": ready.count,
     "number": ready.number,
     "short": ready.short,
     "judged": ready.judged,
 }
-TEXT_COMPARISONS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula")
+TEXT_COMPARISONS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula")
 """Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
 REFUSAL = "refusal, read as Z"
 
 
 def scorers(rule: ScoreRule) -> dict[str, Scorer]:
     """Return the scorer of each profile; what is left to a judge is so under each of them."""
-    return {profile: _but_judged(_scorer(rule, profile)) for profile in get_args(ProfileName)}
+    return {profile: _but_judged(_scorer(rule, profile)) for profile in profiles_of(rule)}
+
+
+def profiles_of(rule: ScoreRule) -> dict[str, str]:
+    """Return the profiles of a rule, with one line each."""
+    return PROFILES | (AUTHORS if rule.has_authors else {})
 
 
 def _but_judged(scorer: Scorer) -> Scorer:
@@ -54,29 +64,31 @@ def _but_judged(scorer: Scorer) -> Scorer:
     return score
 
 
-def _scorer(rule: ScoreRule, profile: ProfileName) -> Scorer:
-    own = _single(rule.profiles.get(profile, rule), profile)
+def _scorer(rule: ScoreRule, profile: str) -> Scorer:
+    own = _single(rule.profiles.get(profile, rule), profile)  # type: ignore[call-overload]
     if not rule.by:
         return own
     by_value = {value: _scorer(other, profile) for value, other in rule.values.items()}
 
     def score(sample: Sample, reply: str) -> Score:
-        return by_value.get(str(sample.meta.get(rule.by, "")), own)(sample, reply)
+        value = sample.kind if rule.by == "kind" else str(sample.meta.get(rule.by, ""))
+        return by_value.get(value, own)(sample, reply)
 
     return score
 
 
-def _single(rule: ScoreRule, profile: ProfileName) -> Scorer:
+def _single(rule: ScoreRule, profile: str) -> Scorer:
     readers, compare = {
         "strict": (STRICT_READERS, _compare_strict),
+        "authors": (KIT_READERS, _compare_common),
         "vlmevalkit": (KIT_READERS, _compare_kit),
         "lmms-eval": (LMMS_READERS, _compare_lmms),
     }[profile]
     reader = readers.get(rule.read)
     if profile == "strict" and reader is None:
-        if rule.equals not in TEXT_COMPARISONS:
+        if rule.equals not in (*TEXT_COMPARISONS, *TYPED):
             return _strict
-        reader = _strict_text
+        reader = _strict_typed if rule.equals in TYPED else _strict_text
 
     def score(sample: Sample, reply: str) -> Score:
         answer = reader(rule, sample, reply) if reader is not None else reply
@@ -90,6 +102,7 @@ def _single(rule: ScoreRule, profile: ProfileName) -> Scorer:
     return score
 
 
+TYPED = ("typed", "typed-exact")
 _BY_LETTER = ("letter-or-text", "answer-line", "first-capital")
 
 
@@ -100,6 +113,7 @@ def _why(rule: ScoreRule) -> str:
         "pair": "no pair of numbers",
         "braces": "nothing in braces",
         "first-word-of": "none of the words",
+        "final": "no final answer",
     }.get(rule.read, "no option named")
 
 
@@ -141,7 +155,9 @@ def _plain(answer: Any) -> str:
 
 def _compare_common(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> float:
     golds = golds_of(sample)
-    if rule.read in _BY_LETTER or rule.equals == "option":
+    if (compare := _OF_FINAL.get(rule.equals)) is not None:
+        return float(compare(rule, sample, str(answer)))
+    if rule.read in _BY_LETTER or rule.equals == "option" or (rule.read == "final" and sample.options):
         return float(answer == _gold_letter(rule, sample))
     if rule.read in ("yes-no", "first-word-of"):
         return float(word_of(answer).casefold() in [gold.casefold() for gold in golds])
@@ -158,6 +174,46 @@ def _compare_common(rule: ScoreRule, sample: Sample, reply: str, answer: Any) ->
     if rule.equals == "anls":
         return float(short_answers.anls(str(answer), golds)["score"])
     return float(any(str(answer).strip().lower() == gold.strip().lower() for gold in golds))
+
+
+def _formula_or_option(rule: ScoreRule, sample: Sample, answer: str) -> bool:
+    """Compare with the gold answer, of a choice with the letter and the text of its option, as MATH-V does."""
+    if sample.options:
+        letter = final_answers.option_letter(answer, sample.options)
+        gold = sample.options[str(sample.target)]
+        return letter == sample.target or (letter is None and final_answers.formula_equal(answer, gold, rule.tolerance))
+    return any(final_answers.formula_equal(answer, gold, rule.tolerance) for gold in golds_of(sample))
+
+
+def _within(rule: ScoreRule, sample: Sample, answer: str) -> bool:
+    read, golds = final_answers.number_in(answer), map(final_answers.number_in, golds_of(sample))
+    return read is not None and any(
+        gold is not None and abs(read - gold) <= (rule.tolerance or 0.0) + 1e-12 for gold in golds
+    )
+
+
+def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
+    golds, of_type = golds_of(sample), str(sample.meta.get("answer_type", ""))
+    gold = f"[{', '.join(golds)}]" if of_type == "list" else golds[0]
+    if rule.equals == "typed":
+        return final_answers.typed_equal(answer, gold, of_type, str(sample.meta.get("precision", "")))
+    row = {"question_type": "free_form", "answer_type": of_type, "answer": gold, "prediction_or_extraction": answer}
+    return bool(short_answers.mathvista_value({**row, "prefetch": False}))
+
+
+_OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], bool]] = {
+    "formula": _formula_or_option,
+    "letters": lambda rule, sample, answer: set(re.findall("[A-Z]", answer)) == set(sample.target),
+    "nearest-option": lambda rule, sample, answer: (
+        final_answers.nearest_option(answer, sample.options) == sample.target
+    ),
+    "only-letter": lambda rule, sample, answer: final_answers.only_letter(answer) in golds_of(sample),
+    "within": _within,
+    "in-gold": lambda rule, sample, answer: any(answer.lower() in gold.lower() for gold in golds_of(sample)),
+    "typed": _typed,
+    "typed-exact": _typed,
+}
+"""Comparisons of a final answer with the gold answer."""
 
 
 def _same_number(answer: Any, gold: str) -> bool:
@@ -245,6 +301,15 @@ def _first_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     return None if match is None else next(word for word in words if word.casefold() == match[0].casefold())
 
 
+def _final(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    """Read by the rule's stages; of a choice whose options alone are compared, only an option is an answer."""
+    letters = "".join(sample.options) or LETTERS[:5]
+    answer = final_answers.final_answer(reply, rule.stages, letters, rule.word)
+    if answer is None or rule.equals not in ("", "option"):
+        return answer
+    return final_answers.option_letter(answer, sample.options)
+
+
 def _in_braces(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     if rule.equals == "contains":
         texts = short_answers.texts_in_braces(reply)
@@ -263,6 +328,7 @@ KIT_READERS: Mapping[str, Reader] = {
     "number": lambda rule, sample, reply: short_answers.first_count(reply),
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,
+    "final": _final,
 }
 LMMS_READERS: Mapping[str, Reader] = {
     **KIT_READERS,
@@ -280,6 +346,14 @@ def _strict_word(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
         return None if truth is None else next(word for word in rule.words if (word.casefold() == "yes") == truth)
     letter = read("choice", reply, options={word: word for word in rule.words}).value
     return None if letter is None else str(letter)
+
+
+def _strict_typed(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    """Read a number where the row's type is one, else a text."""
+    if sample.meta.get("answer_type") not in ("integer", "float"):
+        return _strict_text(rule, sample, reply)
+    value = read("number", reply).value
+    return None if value is None else golds_of(replace(sample, target=value))[0]
 
 
 def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
@@ -317,4 +391,5 @@ STRICT_READERS: Mapping[str, Reader] = {
     "first-word-of": _strict_word,
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,
+    "final": _final,
 }

@@ -604,7 +604,11 @@ def _require_columns(declared: Declaration, table: Rows) -> None:
             f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
         )
     for role in REQUIRED:
-        for column in columns_of(declared.rows.get(role, "")):
+        cell = declared.rows.get(role, "")
+        columns = list(columns_of(cell))
+        if isinstance(cell, Cell) and cell.first_of and not set(table.header).isdisjoint(columns):
+            continue
+        for column in columns:
             if column not in table.header:
                 listed = ", ".join(table.header[:30])
                 raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -230,13 +231,14 @@ def judge_line(run: Run) -> str:
     return unread_verdicts(run).text if run.meta.spec.benchmark == JUDGED else run.judged_by()
 
 
-def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = None) -> str:
+def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = None, published: str = "") -> str:
     """Return one line about the judge and the share of usable verdicts; empty if no reply is for a judge.
 
     Args:
         summary: of the run, or of a file of answers.
         verdicts: the judge's replies; None where there are none.
         run: the run's folder; None for a file of answers, which only --judge-replies can judge.
+        published: the judge of published figures; empty: none is known.
     """
     if not summary.for_judge:
         return ""
@@ -253,7 +255,9 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
     if not verdicts_count:
         unread = f"; {len(verdicts.used):,} of the judge's replies hold none" if verdicts.used else ""
         return f"not judged by {verdicts.by}: {lacking}{unread}"
-    return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}"
+    same = not published or re.search(rf"[:/]{re.escape(published)}(?![\w.-])", verdicts.by)
+    other = "" if same else f"; published figures are judged by {published}, and do not compare"
+    return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}{other}"
 
 
 def read_by(summary: Summary, verdicts: Verdicts | None) -> str:

@@ -37,11 +37,11 @@ from snellen.benchmarks.spatial.scorers.base import (
     score_of_list,
     view_change,
 )
-from snellen.benchmarks.spatial.scorers.latex_value import latex_value, words_value
 from snellen.benchmarks.spatial.scorers.points import MAX_POINTS, MaskPixels, ReferenceFailsError, graded_points, stops
 from snellen.benchmarks.spatial.tasks import CONSTANTS
 from snellen.errors import DataError
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
+from snellen.scoring.rules.latex_value import latex_value, words_value
 from snellen.types import Sample, Score
 
 _LEADING = re.compile(r"[(\s]*([A-Za-z])")

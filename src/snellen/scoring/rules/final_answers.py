@@ -1,0 +1,224 @@
+"""Final answers in replies, read by stages, and comparisons of formulas and typed values.
+
+Sources: MATH-V at 1d36118 (`evaluate.py`, `utils.py`), EMMA's fast evaluation (as in lmms-eval's `tasks/emma/utils.py`),
+VisuLogic, We-Math and DynaMath (VLMEvalKit at e8e78f0, `dataset/utils/visulogic.py`, `wemath.py`, `dynamath.py`), and
+MathVista at 2a249bb (`calculate_score.py`), reproduced from their description.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from snellen.scoring.rules.latex_value import latex_value
+from snellen.scoring.rules.vlmevalkit import literal
+
+Stage: TypeAlias = Callable[[str, str, str], str | None]
+"""Takes a stripped reply, the letters of the options and a word; returns what it reads, None where it does not decide."""
+MOST_CHARACTERS = 1_000
+"""A longer text is no formula."""
+_BRACE = re.compile(r"(\\boxed\s*\{)|[{}]")
+_PHRASE = re.compile(
+    r"(?:answer:|(?:final |correct )?answer (?:is|should be)(?: option)?):?[ \t]*\n?[ \t]*", re.IGNORECASE
+)
+_END = re.compile(r"\n|\.(?:\s|\Z)")
+_SET = re.compile(r"\\(?:text|mathrm|mathbf|rm|mbox)\s*\{([^{}]*)\}")
+_DROPPED = re.compile(r"\\(?:left|right|,|!)|\^\{?\\circ\}?|\\?[$%]|\s|(?<=\d)(?:\\text)?\{?(?:units?|km|cm|m\^3)\}?\Z")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
+
+
+def last_box(reply: str) -> str | None:
+    """Return the text in the last `\\boxed{…}` that is closed, with inner braces, else in the last box of GLM's marks."""
+    opened: list[int] = []
+    start = end = -1
+    for match in _BRACE.finditer(reply):
+        if match[0] != "}":
+            opened.append(match.end() if match[1] else -1)
+        elif opened and (at := opened.pop()) > start:
+            start, end = at, match.start()
+    return reply[start:end].strip() if end >= 0 else between(reply, "<|begin_of_box|>", "<|end_of_box|>")
+
+
+def between(reply: str, opening: str, closing: str) -> str | None:
+    """Return the stripped text between the last closing mark and the opening one before it, in any case; None without both."""
+    end = max((match.start() for match in re.finditer(re.escape(closing), reply, re.IGNORECASE)), default=-1)
+    starts = (match.end() for match in re.finditer(re.escape(opening), reply, re.IGNORECASE))
+    start = max((at for at in starts if at <= end), default=-1)
+    return reply[start:end].strip() if start >= 0 else None
+
+
+def option_letter(text: str, options: Mapping[str, str]) -> str | None:
+    """Return the option that a short text names: by its letter, bare, in brackets or before its text, or by its text."""
+    bare = _SET.sub(r"\1", text).strip().strip("$").strip()
+    letter = bare.strip("().:").strip().upper()
+    if letter in options:
+        return letter
+    opened = re.match(r"\(?([A-Za-z])\s*[).:]\s", bare)
+    if opened and opened[1].upper() in options:
+        return opened[1].upper()
+    named = [letter for letter, option in options.items() if option.strip().casefold() == bare.casefold()]
+    return named[0] if len(named) == 1 else None
+
+
+def _ends(reply: str, letters: str, word: str) -> str | None:
+    for letter in letters:
+        if reply.endswith((f" {letter}.", f" ({letter}).")) or reply.startswith(
+            (f"{letter}\n", f"({letter})\n", f"({letter}) {letter}\n")
+        ):
+            return letter
+    return None
+
+
+def _number_behind_is(reply: str, letters: str, word: str) -> str | None:
+    text = reply.rpartition("is ")[2].rstrip(".").strip()
+    return text if _NUMBER.fullmatch(text) else None
+
+
+def _box_letter(reply: str, letters: str, word: str) -> str | None:
+    box = _SET.sub(r"\1", last_box(reply) or "").strip("$ ")
+    return box if box and box in letters else None
+
+
+def _phrase(reply: str, letters: str, word: str) -> str | None:
+    found = list(_PHRASE.finditer(reply))
+    return _END.split(reply[found[-1].end() :], maxsplit=1)[0].strip() or None if found else None
+
+
+def _behind(reply: str, letters: str, word: str) -> str | None:
+    text = re.sub(r"[<>:.]", "", reply.rpartition(word)[2].strip()).strip()
+    return text[:1] if text[:1] and text[:1] in letters else None
+
+
+def _member(reply: str, letters: str, word: str) -> str | None:
+    text = reply[reply.find("{") : reply.rfind("}") + 1].replace("\\", "")
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    value = value.get(word) if isinstance(value, dict) else None
+    return None if value is None or isinstance(value, dict | list) else str(value).strip()
+
+
+def _letter(pattern: str) -> Stage:
+    """Return a stage that takes the letter of a pattern's last hit."""
+
+    def stage(reply: str, letters: str, word: str) -> str | None:
+        found = re.findall(pattern.replace("LETTER", f"([{letters}])"), reply) if letters else []
+        return str(found[-1]).upper() if found else None
+
+    return stage
+
+
+def _word_letter(reply: str, letters: str, word: str) -> str | None:
+    said = re.search(r"\b(?:[Cc]orrect|[Aa]nswer|[Oo]ption)\b", reply)
+    return next((sign for sign in reply[said.end() :] if sign in letters), None) if said else None
+
+
+STAGES: Mapping[str, Stage] = {
+    "whole": lambda reply, letters, word: reply or None,
+    "capitals": lambda reply, letters, word: reply if re.fullmatch(r"[A-Z]{1,26}", reply) else None,
+    "letter": _letter(r"\A(?:LETTER(?:[:.]|\Z))"),
+    "first-letter": _letter(r"\ALETTER"),
+    "number": lambda reply, letters, word: reply if _NUMBER.fullmatch(reply) else None,
+    "is-number": _number_behind_is,
+    "ends": _ends,
+    "box": lambda reply, letters, word: last_box(reply),
+    "box-letter": _box_letter,
+    "tag": lambda reply, letters, word: between(reply, "<answer>", "</answer>"),
+    "tag-letter": _letter(r"(?i)<answer>\s*+\(?LETTER\)?\s*+</answer>"),
+    "phrase": _phrase,
+    "phrase-letter": _letter(r"(?i)answer\s*(?:is|:|-)\s*\(?LETTER\)?\b"),
+    "option-letter": _letter(r"(?i)option\s*LETTER\b"),
+    "bracket-letter": _letter(r"(?i)\(LETTER\)"),
+    "word-letter": _word_letter,
+    "colon-letter": _letter(r"LETTER:"),
+    "json": _member,
+    "behind": _behind,
+}
+
+
+def final_answer(reply: str, stages: Sequence[str], letters: str = "", word: str = "") -> str | None:
+    """Return what the first of some stages that decides reads from a reply; None where none does."""
+    text = reply.strip()
+    return next((read for name in stages if (read := STAGES[name](text, letters, word)) is not None), None)
+
+
+def cleaned_formula(text: str) -> str:
+    """Return a formula as MATH-V compares it: what stands behind its last sign of equality, without type and units."""
+    text = _SET.sub(r"\1", text).rpartition("=")[2].rpartition("\\approx")[2]
+    text = _DROPPED.sub("", text.replace("dfrac", "frac").replace("tfrac", "frac"))
+    return _DROPPED.sub("", text).strip(":").rstrip(".").lower()
+
+
+def formula_equal(reply: str, gold: str, tolerance: float | None = None) -> bool:
+    """Return True for the same formula as written, or the same value, of each part of a tuple or list.
+
+    Args:
+        reply, gold: numbers, fractions, roots, powers and pi, in LaTeX or plain signs; texts are equal as written.
+        tolerance: the largest difference of values; None: they are equal after rounding to two decimals, as in MATH-V.
+    """
+    if len(reply) > MOST_CHARACTERS:
+        return False
+    read, wanted = cleaned_formula(reply), cleaned_formula(gold)
+    if not read or not wanted:
+        return False
+    if read == wanted:
+        return True
+    if read[0] + read[-1] == wanted[0] + wanted[-1] and read[0] + read[-1] in ("()", "[]") and "," in read:
+        pairs = read[1:-1].split(","), wanted[1:-1].split(",")
+        return len(pairs[0]) == len(pairs[1]) and all(
+            formula_equal(one, other, tolerance) for one, other in zip(*pairs, strict=True)
+        )
+    values = latex_value(read), latex_value(wanted)
+    if values[0] is None or values[1] is None:
+        return False
+    if tolerance is not None:
+        return abs(values[0] - values[1]) <= tolerance
+    return round(values[0], 2) == round(values[1], 2)
+
+
+def number_in(text: str) -> float | None:
+    """Return the number before the first blank, `π` being a factor of it, as DynaMath reads it; None where there is none."""
+    head, pi, _ = text.strip().partition(" ")[0].partition("π")
+    return float(head) * (math.pi if pi else 1.0) if _NUMBER.fullmatch(head) else None
+
+
+def only_letter(text: str, letters: str = "ABCDE") -> str | None:
+    """Return a single letter as a capital, else the only one of `letters` that a text has; None for none and several."""
+    if len(text) == 1:
+        return text.upper()
+    found = [letter for letter in letters if letter in text.upper()]
+    return found[0] if len(found) == 1 else None
+
+
+def nearest_option(text: str, options: Mapping[str, str]) -> str:
+    """Return MathVista's option of a text: the first letter in brackets, a bare letter, else that of the most similar text.
+
+    Whatever a text is, it is an option: of equal edit distances the first counts.
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    text = text.strip()
+    bracketed = re.search(r"\(([a-zA-Z])\)", text)
+    text = bracketed[1].upper() if bracketed else text
+    return text if text in options else min(options, key=lambda letter: Levenshtein.distance(text, options[letter]))
+
+
+def typed_equal(text: str, gold: str, answer_type: str, precision: str) -> bool:
+    """Return True if a text is a gold answer of MathVista: an `integer`, a `float` rounded to `precision`, a `list`, or a text.
+
+    VLMEvalKit's comparison of the same is `short_answers.mathvista_value`.
+    """
+    text, gold = text.strip(), gold.strip()
+    if answer_type in ("integer", "float"):
+        if not (_NUMBER.fullmatch(text) and _NUMBER.fullmatch(gold) and math.isfinite(float(text))):
+            return False
+        digits = int(float(precision)) if _NUMBER.fullmatch(precision) else 0
+        value, wanted = float(text), float(gold)
+        return int(value) == wanted if answer_type == "integer" else round(value, digits) == wanted
+    if answer_type == "list":
+        return literal(text) is not None and literal(text) == literal(gold)
+    return text.casefold() == gold.casefold()

@@ -1,0 +1,203 @@
+"""Small drawn sets in the official layout of benchmarks that model cards report: a row, and a reply that every profile takes as right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Row = dict[str, Any]
+IMAGE, PATH = "@image", "@path"
+"""Stand for a drawn picture: in a cell of a table, and in a folder of its own."""
+
+
+def mcq(number: int, answer: str, **more: Any) -> Row:
+    return {"index": number, "image": IMAGE, "question": f"Which part is {number}?", "answer": answer, **more}
+
+
+def logic(number: int, answer: str, skill: str) -> Row:
+    return mcq(number, answer, skill=f"['{skill}', 'spatial']" if number else f"['{skill}']")
+
+
+def rolled_relation(number: int) -> tuple[Row, str]:
+    letter = "ABCD"[number % 4]
+    text = f"What holds {number // 4}?\nA. rope\nB. hook\nC. hand\nD. mast\nAnswer with a letter."
+    category = ("subject", "object")[number // 4]
+    return {"index": number, "image_path": PATH, "question": text, "answer": letter, "category": category}, letter
+
+
+def problem(number: int, kind: str, answer: str, options: list[str], question: str) -> Row:
+    images = {f"image_{at}": IMAGE if at == 1 else None for at in range(1, 6)}
+    return {
+        "pid": f"math_{number}", "question": question, "options": options, "answer": answer, "type": kind,
+        "context": "A ship.", "subject": ("Math", "Coding")[number % 2], "task": "t", "category": "c", **images,
+    }  # fmt: skip
+
+
+def vista(
+    number: int, answer: str, answer_type: str, choices: list[str] | None = None, precision: float | None = None
+) -> Row:
+    kind = "multi_choice" if choices else "free_form"
+    return {
+        "pid": str(number), "query": f"Hint: give it.\nQuestion: how much is {number}?", "decoded_image": IMAGE,
+        "choices": choices, "answer": answer, "question_type": kind, "answer_type": answer_type, "precision": precision,
+        "metadata": {
+            "task": ("geometry problem solving", "figure question answering")[number % 2], "language": "english",
+            "skills": ["algebraic reasoning"] if number < 2 else ["algebraic reasoning", "statistical reasoning"],
+        },
+    }  # fmt: skip
+
+
+def vision(number: int, answer: str, options: list[str], level: int = 1) -> Row:
+    question = f"How long is {number}? <image1>"
+    shown = {"image": f"images/{number}.jpg", "decoded_image": IMAGE}
+    return {
+        "id": str(number),
+        "question": question,
+        "options": options,
+        "answer": answer,
+        "level": level,
+        "subject": "algebra",
+        **shown,
+    }
+
+
+def variant(number: int, qid: int, answer: str, answer_type: str, short: str | None = None) -> tuple[Row, str]:
+    row = mcq(
+        number,
+        answer,
+        qid=qid,
+        varid=number % 2 + 1,
+        answer_type=answer_type,
+        subject="algebra",
+        knowledge_level="high school",
+    )
+    return row, json.dumps({"solution": "count", "short answer": answer if short is None else short})
+
+
+def step(number: int, problem: int, key: str, answer: str) -> tuple[Row, str]:
+    options = dict(zip("ABC", ("3 cm", "4 cm", "No correct answer"), strict=True))
+    return mcq(number, answer, ID=problem, key=key, **options), f"<Thought process>: so. <Answer>: {answer}"
+
+
+def version(number: int, kind: str, answer: str) -> Row:
+    return {
+        "sample_index": str(number), "problem_index": str(number // 2), "problem_version": ("Text Dominant", "Vision Only")[number % 2],
+        "question": "How long?", "image": IMAGE, "answer": answer, "question_type": kind, "query_wo": f"Question: how long is {number}?",
+        "metadata": {"split": "testmini", "source": "s", "subject": "Plane Geometry", "subfield": "Length"},
+    }  # fmt: skip
+
+
+def charted(number: int, **more: Any) -> Row:
+    grading = f"Grade {{PREDICTION}} against {number}. Answer with extracted_answer and score."
+    return {"index": number, "image": IMAGE, "question": f"What is at {number}?", "grading_query": grading, **more}
+
+
+def baby(number: int, options: list[str] | None = None, choice: int | None = None, blank: str | None = None) -> Row:
+    return {
+        "taskId": number, "type": "Visual Tracking", "subtype": "maze", "image": IMAGE, "question": f"Which way, {number}?",
+        "ansType": "choice" if options else "blank", "options": options or [], "choiceAns": choice, "blankAns": blank,
+    }  # fmt: skip
+
+
+CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
+    "logicvista": [
+        (logic(0, "B", "inductive"), "B"), (logic(1, "A, C", "inductive"), "AC"),
+        (logic(2, "D", "deductive"), "D"), (logic(3, "E", "numerical"), "E"),
+    ],
+    "visulogic": [
+        (mcq(number, letter, category="Spatial Reasoning"), rf"Steps. Answer: \boxed{{{letter}}}") for number, letter in enumerate("ABCD")
+    ],
+    "crpe-relation": [rolled_relation(number) for number in range(8)],
+    "crpe-exist": [rolled_relation(number) for number in range(8)],
+    "emma": [
+        (problem(0, "Multiple Choice", "B", ["3", "4"], "How many? <image_1>"), r"\boxed{B}"),
+        (problem(1, "Multiple Choice", "A", ["A", "B"], "Which? <image_1>"), r"So \boxed{A}"),
+        (problem(2, "Open-ended", r"\frac{1}{2}", [], "How much? <image_1>"), "0.5"),
+        (problem(3, "Open-ended", "7", [], "How many? <image_1>"), "7"),
+    ],
+    "emma-mini": [
+        (problem(number, "Multiple Choice", "AB"[number % 2], ["3", "4"], "Which? <image_1>"), rf"\boxed{{{'AB'[number % 2]}}}")
+        for number in range(3)
+    ],
+    "phyx-mini-mc": [
+        (mcq(number, letter, category="Optics", question=f"How far, {number}? OPTION: A: 1 m B: 2 m C: 3 m D: 4 m"), f"The correct option is {letter}")
+        for number, letter in enumerate("ABCD")
+    ],
+    "mathvista": [
+        (vista(0, "[2007, 2008]", "list"), "[2007, 2008]"), (vista(1, "4 cm", "text", ["3 cm", "4 cm"]), "B"),
+        (vista(2, "14", "integer"), "14"), (vista(3, "1.4", "float", precision=1.0), "1.4"),
+    ],
+    "mathvision": [
+        (vision(0, "B", ["3", "4", "5", "6", "7"]), "B"), (vision(1, "C", list("ABCDE"), 2), "C"),
+        (vision(2, r"\frac{1}{2}", [], 2), "0.5"), (vision(3, "12", [], 5), "12"),
+    ],
+    "mathvision-mini": [(vision(number, "B", ["3", "4", "5", "6", "7"]), "B") for number in range(3)],
+    "dynamath": [
+        variant(1, 1, "1.500", "float"), variant(2, 1, "2.5", "float", "2.501"),
+        variant(3, 3, "B", "multiple choice", "(B)"), variant(4, 3, "C", "multiple choice"),
+    ],
+    "wemath": [
+        step(0, 1, "2steps_1", "A"), step(1, 1, "2steps_2", "B"), step(2, 1, "2steps_multi", "B"),
+        step(3, 2, "3steps_1", "A"), step(4, 2, "3steps_2", "B"), step(5, 2, "3steps_3", "A"), step(6, 2, "3steps_multi", "B"),
+    ],
+    "mathverse": [
+        (version(0, "multi-choice", "A"), "A"), (version(1, "multi-choice", "B"), "B"),
+        (version(2, "free-form", "5"), "5"), (version(3, "free-form", "5"), "5"),
+    ],
+    "charxiv-reasoning": [
+        (charted(number, inst_category=number + 1), charted(number)["grading_query"]) for number in range(4)
+    ],
+    "charxiv-descriptive": [(charted(number, qid=(1, 8, 10, 17)[number], answer=f"axis {number}"), f"axis {number}") for number in range(4)],
+    "babyvision": [
+        (baby(0, options=["one", "two"], choice=1), r"\boxed{B}"), (baby(1, options=["one", "two"], choice=0), r"\boxed{A}"),
+        (baby(2, blank="7"), "7"), (baby(3, blank="(2, 3)"), "(2, 3)"),
+    ],
+    "simplevqa": [
+        ({"data_id": number, "image": IMAGE, "question": f"Who is {number}?", "answer": f"person {number}",
+          "language": ("CN", "EN")[number % 2], "original_category": "people"}, f"person {number}")
+        for number in range(4)
+    ],
+    "worldvqa": [(mcq(number, f"place {number}", category="Nature", language=("zh", "en")[number % 2], difficulty="easy"), f"place {number}") for number in range(4)],
+    "mm-vet": [
+        (mcq(0, "seven<OR>7", category="rec,ocr"), "seven<OR>7"), (mcq(1, "a<AND>b", category="ocr"), "a<AND>b"),
+        (mcq(2, "rain", category="rec"), "rain"),
+    ],
+    "mia-bench": [
+        (mcq(number, "", components="['name the ship', 'in two words']", component_weight="[4, 6]", num_of_component=2,
+             component_type="['mention', 'length_limit']"), "['name the ship', 'in two words']") for number in range(3)
+    ],
+    "phyx-mini-oe": [(mcq(number, f"{number} kN", category="Optics"), f"{number} kN") for number in range(3)],
+    "seephys": [(mcq(number, f"{number} kg", language="English", sig_figs=("", 3)[number % 2]), f"{number} kg") for number in range(3)],
+}  # fmt: skip
+"""Set to rows with replies; the first row of a set is answered wrongly where all are run."""
+JUDGED = (
+    *(
+        "charxiv-reasoning",
+        "charxiv-descriptive",
+        "simplevqa",
+        "worldvqa",
+        "mm-vet",
+        "mia-bench",
+        "phyx-mini-oe",
+        "seephys",
+    ),
+)
+"""Sets whose every reply is for a judge, unless it is the gold answer word by word, as all are where all are run."""
+CARD_HEADLINES = {
+    **dict.fromkeys(JUDGED, 1.0),
+    "babyvision": 3 / 4,
+    "logicvista": 3 / 4,
+    "visulogic": 3 / 4,
+    "crpe-relation": 1 / 2,
+    "crpe-exist": 1 / 2,
+    "emma": 3 / 4,
+    "emma-mini": 2 / 3,
+    "phyx-mini-mc": 3 / 4,
+    "mathvista": 3 / 4,
+    "mathvision": 3 / 4,
+    "mathvision-mini": 2 / 3,
+    "dynamath": 3 / 4,
+    "wemath": 1 / 2,  # problem 1 is rote (a step wrong, the composite right), problem 2 complete
+    "mathverse": (1 / 2 + 1) / 2,
+}

@@ -1,0 +1,232 @@
+"""Benchmarks that model cards report: what each profile makes of replies on which harnesses differ, and figures over groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from card_sets_drawn import CARD_SETS
+from catalogue_drawn import DrawnSet, draw
+from hypothesis import given
+from hypothesis import strategies as st
+
+import snellen
+from servers.oracle import OracleServer
+from snellen.benchmarks import registry
+from snellen.benchmarks.table.entries import entry
+from snellen.scoring.rules.final_answers import final_answer, formula_equal, last_box, nearest_option, typed_equal
+from snellen.types import Metric
+
+# set, row, reply, value by profile (strict, authors, vlmevalkit, lmms-eval; None: it has no such profile)
+REPLIES = [
+    ("logicvista", 1, "C and A", (1, 0, 0, 0)),
+    ("logicvista", 1, "CA", (1, 1, 1, 1)),
+    ("logicvista", 1, "A", (0, 0, 0, 0)),
+    ("logicvista", 1, r"Both fit: \boxed{AC}", (1, 0, 0, 1)),
+    ("visulogic", 1, r"The answer is C. No: \boxed{B}", (1, 1, 1, 1)),
+    ("visulogic", 1, r"\boxed{second one}, so the answer is B.", (1, 1, 1, 1)),
+    ("visulogic", 1, "It must be (B)", (1, 0, 0, 1)),
+    ("crpe-relation", 1, "B. hook", (1, 1, 1, 1)),
+    ("crpe-relation", 1, "The answer is B", (1, 0, 0, 1)),
+    ("emma", 3, r"So \boxed{7}", (1, 1, 0, 1)),  # VLMEvalKit's judge would read it
+    ("emma", 0, r"\boxed{\text{4}}", (1, 1, 0, 1)),
+    ("emma", 2, "The final answer is 1/2.", (1, 1, 0, 1)),
+    ("babyvision", 0, "It is B.", (1, 0, 0, 0)),  # the authors read boxes alone
+    ("babyvision", 0, r"\boxed{(B) two}", (1, 1, 1, 1)),
+    ("phyx-mini-mc", 1, "Correct: C? No, the answer is B", (1, None, 0, 1)),
+    ("mathvista", 0, "[2007, 2008]", (1, 1, 0, 1)),  # VLMEvalKit never takes a list as right
+    ("mathvista", 0, "[2008, 2007]", (0, 0, 0, 0)),
+    ("mathvista", 1, "4 c", (0, 1, 0, 0)),  # the authors take the most similar option
+    ("mathvista", 1, "(B) 4 cm", (1, 1, 1, 1)),
+    ("mathvista", 2, "14.0", (1, 1, 0, 1)),  # VLMEvalKit reads no integer with a point
+    ("mathvista", 3, "1.44", (1, 1, 0, 1)),  # nor does it round to the row's precision
+    ("mathvista", 3, "1.46", (0, 0, 0, 0)),
+    ("mathvista", 2, "The answer is 14.", (1, 0, 0, 0)),
+    ("mathvision", 2, r"\boxed{\dfrac{1}{2}}", (1, 1, 0, 1)),
+    ("mathvision", 2, "The answer is 0.501.", (1, 1, 0, 1)),
+    ("mathvision", 2, "0.501", (1, 1, 0, 1)),  # equal after rounding to two decimals; VLMEvalKit allows 1e-6
+    ("mathvision", 0, r"The value is \boxed{4}", (1, 1, 0, 1)),  # the text of option B
+    ("mathvision", 3, r"So there are $\boxed{12}$.", (1, 1, 0, 1)),
+    ("dynamath", 0, '{"short answer": "1.5009"}', (1, None, 1, 1)),
+    ("dynamath", 0, '{"short answer": "1.502"}', (0, None, 0, 0)),
+    ("dynamath", 2, '{"short answer": "B or C"}', (0, None, 0, 0)),
+    ("wemath", 1, "Answer: Both of them, so B", (1, 1, 1, 1)),
+    ("wemath", 0, "A. Answer: certainly", (1, 0, 0, 1)),
+    ("wemath", 0, "Answer: Ask again", (0, 1, 1, 0)),  # the first character behind the word is an option
+]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(("name", "row", "reply", "values"), REPLIES)
+def test_a_reply_has_the_value_that_each_profile_gives_it(
+    name: str, row: int, reply: str, values: tuple[float | None, ...], tmp_path: Path
+) -> None:
+    drawn = draw(entry(name), tmp_path)
+    benchmark = registry.find(name)
+    sample = list(benchmark.samples(snellen.Data(path=drawn.path, images=drawn.images)))[row]
+    profiles = ("strict", "authors", "vlmevalkit", "lmms-eval")
+    found = [
+        benchmark.score[profile](sample, reply).value if profile in benchmark.score else None for profile in profiles
+    ]
+    assert found == list(values)
+
+
+def value(figures: list[Metric], name: str) -> float:
+    return next(figure.value for figure in figures if figure.name == name and figure.value is not None)
+
+
+def run(
+    name: str, tmp_path: Path, wrong: set[int] = frozenset(), instead: str = "none"
+) -> tuple[snellen.Run, DrawnSet]:  # type: ignore[assignment]
+    """Run a set against an oracle that is right in all rows but `wrong`."""
+    drawn = draw(entry(name), tmp_path)
+    order = list(drawn.right)
+    with OracleServer(
+        lambda request: instead if order.index(request.images[0]) in wrong else drawn.right[request.images[0]](request)
+    ) as server:
+        done = snellen.evaluate(
+            name, "api:oracle", base_url=server.url, data=drawn.path, images=drawn.images, out=tmp_path / "run"
+        )
+    return done, drawn
+
+
+def test_a_composite_question_is_of_the_class_that_its_steps_say(tmp_path: Path) -> None:
+    """Problem 1 has rows 0 and 1 and the composite 2; problem 2 has rows 3 to 5 and the composite 6."""
+    done, _ = run("wemath", tmp_path, wrong={0, 6})  # rote by strict, mastered by loose; inadequate
+    figures = done.figures("strict")["strict"]
+    assert value(figures, "strict") == pytest.approx((0 + 0.5) / 2)
+    assert value(figures, "loose") == pytest.approx((1 + 0.5) / 2)
+    classes = ("complete mastery", "inadequate generalization", "rote memorization", "insufficient knowledge")
+    assert [value(figures, name) for name in classes] == [0, 0.5, 0.5, 0]
+    assert value(figures, "accuracy") == pytest.approx(5 / 7)
+
+
+def test_a_problem_with_every_step_wrong_is_rote_in_both_counts_or_unknown(tmp_path: Path) -> None:
+    done, _ = run("wemath", tmp_path, wrong={0, 1, 3, 6})  # rote in both counts; insufficient
+    figures = done.figures("strict")["strict"]
+    assert [value(figures, name) for name in ("strict", "loose", "rote memorization", "insufficient knowledge")] == [
+        0,
+        0,
+        0.5,
+        0.5,
+    ]
+
+
+def test_the_worst_case_is_the_share_of_questions_right_in_every_variant(tmp_path: Path) -> None:
+    done, _ = run("dynamath", tmp_path, wrong={3})
+    figures = done.figures("strict")["strict"]
+    assert (value(figures, "average"), value(figures, "worst case")) == (3 / 4, 1 / 2)
+    assert value(figures, "worst case/high school") == 1 / 2
+
+
+def test_circular_figures_are_not_those_of_single_rows(tmp_path: Path) -> None:
+    done, _ = run("crpe-relation", tmp_path, wrong={5})
+    figures = done.figures("strict")["strict"]
+    assert (value(figures, "circular"), value(figures, "accuracy")) == (1 / 2, 7 / 8)
+    assert (value(figures, "circular/subject"), value(figures, "circular/object")) == (1, 0)
+
+
+def test_an_empty_short_answer_is_in_every_gold_answer_of_vlmevalkit(tmp_path: Path) -> None:
+    drawn = draw(entry("dynamath"), tmp_path)
+    text = drawn.path.read_text().replace("multiple choice", "text")
+    drawn.path.write_text(text)
+    benchmark = registry.find("dynamath")
+    sample = list(benchmark.samples(snellen.Data(path=drawn.path)))[2]
+    empty = json.dumps({"short answer": ""})
+    assert [benchmark.score[profile](sample, empty).value for profile in ("strict", "vlmevalkit")] == [0, 1]
+
+
+def test_a_row_is_in_the_slice_of_each_of_its_skills_and_counts_once(tmp_path: Path) -> None:
+    done, _ = run("mathvista", tmp_path, wrong={2})
+    figures = done.figures("strict")["strict"]
+    assert value(figures, "accuracy") == 3 / 4
+    assert value(figures, "accuracy/algebraic reasoning") == 3 / 4
+    assert value(figures, "accuracy/statistical reasoning") == 1 / 2
+    assert all(figure.coverage == 1.0 for figure in figures)
+
+
+def test_what_is_known_of_a_harness_stands_at_its_profile_and_in_the_notes_of_a_run(tmp_path: Path) -> None:
+    done, _ = run("mathvista", tmp_path)
+    assert "a list is never right" in registry.find("mathvista").profiles["vlmevalkit"]
+    assert any(line.startswith("known of vlmevalkit: 14.0 is no integer") for line in done.notes())
+
+
+@pytest.mark.parametrize("name", CARD_SETS)
+def test_every_set_of_the_cards_says_who_reports_it_and_has_a_profile_of_each_harness(name: str) -> None:
+    assert entry(name).cards.count > 0
+    assert {"strict", "vlmevalkit", "lmms-eval"} <= set(registry.find(name).profiles)
+
+
+@given(st.integers(-999, 999), st.integers(1, 99))
+def test_a_fraction_is_equal_in_every_form_of_it(top: int, bottom: int) -> None:
+    forms = (
+        rf"\frac{{{top}}}{{{bottom}}}",
+        f"{top}/{bottom}",
+        rf"x = \dfrac{{{top}}}{{{bottom}}}",
+        f"${top}/{bottom}$",
+    )
+    assert all(formula_equal(form, forms[0]) for form in forms)
+    assert not formula_equal(str(top / bottom + 0.02), forms[0])
+    assert not formula_equal(str(top / bottom + 0.001), forms[0], 1e-6)
+
+
+@given(st.text(max_size=80))
+def test_no_reply_breaks_a_stage(reply: str) -> None:
+    from snellen.scoring.rules.final_answers import STAGES
+
+    for name in STAGES:
+        final_answer(reply, (name,), "ABCD", "answer")
+    formula_equal(reply, reply), typed_equal(reply, "1", "integer", "")
+    assert nearest_option(reply, {"A": "one", "B": "two"}) in ("A", "B")
+
+
+@pytest.mark.parametrize(
+    "part", [r"\boxed{", "{", "}", "<answer>", "answer is ", "the answer ", "Option ", "(A", "is 1", " ", r"\text{"]
+)
+def test_a_long_reply_is_read_in_time_that_grows_with_its_length(part: str) -> None:
+    from time import process_time
+
+    from snellen.scoring.rules.final_answers import STAGES
+
+    reply, began = "x" + part * (160_000 // len(part)), process_time()
+    for name in STAGES:
+        final_answer(reply, (name,), "ABCD", "answer")
+    formula_equal(reply, "1")
+    assert process_time() - began < 3
+
+
+def test_the_last_closed_box_counts_with_its_inner_braces() -> None:
+    assert last_box(r"\boxed{1}, no: \boxed{\frac{1}{2}} and \boxed{open") == r"\frac{1}{2}"
+    assert last_box("<|begin_of_box|>7<|end_of_box|>") == "7"
+    assert last_box("{1}") is None
+    assert final_answer("İİ <Answer> B </answer> <answer> open", ("tag",)) == "B"
+
+
+@pytest.mark.parametrize(
+    ("reply", "gold", "same"),
+    [("(1, 0.5)", r"(1,\frac{1}{2})", True), ("(1,2)", "[1,2]", False), ("(1,2)", "(2,1)", False), ("", "", False)],
+)
+def test_tuples_are_compared_part_by_part(reply: str, gold: str, same: bool) -> None:
+    assert formula_equal(reply, gold) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "kind", "precision", "same"),
+    [
+        ("14.9", "14", "integer", "", True),  # the authors cut what stands behind the point
+        ("1e400", "14", "integer", "", False),
+        ("14", "fourteen", "integer", "", False),
+        ("1.24", "1.2", "float", "1.0", True),
+        ("0.2", "0.2", "float", "none", False),
+        ("[1, 2]", "[1,2]", "list", "", True),
+        ("Red", "red", "text", "", True),
+    ],
+)
+def test_a_typed_answer_is_compared_by_its_type(text: str, gold: str, kind: str, precision: str, same: bool) -> None:
+    assert typed_equal(text, gold, kind, precision) is same

@@ -1,0 +1,89 @@
+"""Benchmarks of model cards that a judge scores: classes with no attempt, grades from 0 to 1, and who judged published figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from servers.oracle import OracleServer, SentQuestion
+from snellen import Run, evaluate, judge, load_run
+from snellen.benchmarks.table.entries import entry
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "table"))
+from catalogue_drawn import draw
+
+
+def judged(name: str, tmp_path: Path, verdicts: dict[int, object], judge_name: str = "oracle") -> tuple[Run, list[str]]:
+    """Run a drawn set against a model that says `reply N`, and judge it with the verdict of each number."""
+    drawn = draw(entry(name), tmp_path)
+    order = list(drawn.right)
+    asked: list[str] = []
+
+    def answer(request: SentQuestion) -> str:
+        if "You are a strict grader" not in request.text:
+            return f"reply {order.index(request.images[0])}"
+        asked.append(request.text)
+        number = int(re.findall(r"reply (\d)", request.text)[-1])
+        field = "verdict" if isinstance(verdicts[number], str) else "score"
+        return json.dumps({field: verdicts[number], "reason": "so", "extracted_answer": "more"})
+
+    with OracleServer(answer, model=judge_name) as server:
+        evaluate(name, f"api:{judge_name}", base_url=server.url, data=drawn.path, out=tmp_path / "run")
+        judge(tmp_path / "run", f"api:{judge_name}", base_url=server.url)
+    return load_run(tmp_path / "run"), asked
+
+
+def values(run: Run) -> dict[str, float | None]:
+    return {metric.name: metric.value for metric in run.figures("strict")["strict"]}
+
+
+@pytest.mark.parametrize("name", ["simplevqa", "worldvqa"])
+def test_a_reply_that_tries_nothing_is_apart_from_a_wrong_one(name: str, tmp_path: Path) -> None:
+    run, asked = judged(name, tmp_path, {0: "correct", 1: "incorrect", 2: "not attempted", 3: "correct"})
+    figures = values(run)
+    assert len(asked) == 4
+    assert figures["correct"] == 2 / 4
+    assert figures["attempted"] == 3 / 4
+    assert figures["correct if attempted"] == pytest.approx(2 / 3)
+    assert figures["F"] == pytest.approx(2 / (1 / (2 / 4) + 1 / (2 / 3)))
+
+
+def test_a_grade_counts_for_each_capability_of_its_question(tmp_path: Path) -> None:
+    run, asked = judged("mm-vet", tmp_path, {0: 0.4, 1: 1.0, 2: 0.0})
+    figures = values(run)
+    assert figures["total"] == pytest.approx(1.4 / 3)
+    assert (figures["total/rec"], figures["total/ocr"]) == (pytest.approx(0.2), pytest.approx(0.7))
+    assert any("seven<OR>7" in text for text in asked) and all("<AND> stands between parts" in text for text in asked)
+
+
+def test_a_judge_is_told_the_components_of_an_instruction_and_what_they_are_worth(tmp_path: Path) -> None:
+    run, asked = judged("mia-bench", tmp_path, {0: 0.4, 1: 1.0, 2: 0.7})
+    assert values(run)["total"] == pytest.approx(0.7)
+    assert "['name the ship', 'in two words']" in asked[0] and "worth [4, 6] points" in asked[0]
+
+
+@pytest.mark.parametrize("mode", ["reasoning", "descriptive"])
+def test_a_chart_is_graded_by_what_its_row_says(mode: str, tmp_path: Path) -> None:
+    run, asked = judged(f"charxiv-{mode}", tmp_path, {0: 1, 1: 0, 2: 1, 3: 1})
+    figures = values(run)
+    assert figures["accuracy"] == 3 / 4
+    assert all("Grade {PREDICTION} against" in text for text in asked)
+    name = "Text-in-General" if mode == "reasoning" else "Enumeration"
+    assert figures[f"accuracy/{name}"] == 0.0
+
+
+def test_choices_are_ruled_and_blanks_are_judged(tmp_path: Path) -> None:
+    run, asked = judged("babyvision", tmp_path, {2: "correct", 3: "incorrect"})
+    assert len(asked) == 2
+    assert values(run)["accuracy"] == 1 / 4  # `reply 0` names no option
+
+
+@pytest.mark.parametrize(("judge_name", "told"), [("gpt-4o", False), ("gpt-4o-mini", True), ("oracle", True)])
+def test_another_judge_than_that_of_published_figures_is_named(judge_name: str, told: bool, tmp_path: Path) -> None:
+    run, _ = judged("simplevqa", tmp_path, dict.fromkeys(range(4), "correct"), judge_name)
+    notes = " ".join(run.notes())
+    assert ("published figures are judged by gpt-4o" in notes) is told
