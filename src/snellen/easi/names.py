@@ -33,8 +33,8 @@ def spellings() -> dict[str, str]:
     names: dict[str, str] = {}
     for task in EVERY.values():
         kit, lmms = task.declared.vlmevalkit, task.declared.lmms_eval
-        if task.name != "site":  # whose data are halves
-            names |= dict.fromkeys((*kit.data, *lmms.tasks), task.name)
+        if task.name != "site" and not kit.in_parts:  # the first is how the set is asked; of parts none is the whole
+            names |= dict.fromkeys((*kit.data[:1], *lmms.tasks[:1]), task.name)
         names |= dict.fromkeys((task.name, task.id), task.name)
     names |= {"sitebench": "site", **{half: half for half in HALVES}}
     return {plain(spelled): name for spelled, name in names.items()}

@@ -15,7 +15,7 @@ from snellen.benchmarks.spatial.scorers import corecognition
 from snellen.benchmarks.spatial.tasks import EVERY
 from snellen.benchmarks.table.declaration import declaration
 from snellen.easi.names import chosen
-from snellen.errors import DataError
+from snellen.errors import DataError, UsageError
 from snellen.scoring.scores import ScoreBuilder
 
 
@@ -113,6 +113,14 @@ def test_a_set_that_is_asked_in_the_words_of_another_takes_them_from_a_file(tmp_
 )
 def test_the_names_that_the_harnesses_have_for_a_set_name_it(key: str, name: str) -> None:
     assert chosen(key) == (name,)
+
+
+@pytest.mark.parametrize(
+    "key", ["StareBench_CoT", "LEGO_circular", "CV-Bench-2D", "SiteBenchImage", "VsiSuperRecall_10mins"]
+)
+def test_a_harnesss_name_of_another_form_or_of_a_part_names_no_whole_set(key: str) -> None:
+    with pytest.raises(UsageError, match=f"'{key}' is not known"):
+        chosen(key)
 
 
 def test_a_section_that_is_left_out_of_another_set_must_be_there() -> None:
