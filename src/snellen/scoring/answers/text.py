@@ -152,7 +152,9 @@ class Text(AnswerType):
         words, behind = _before_clause(words, framed)
         while len(words) > 1 and words[0].text in single_words("adverb"):
             words = words[1:]
-        called = [at for at, word in enumerate(words[:-1]) if word.text in _NAMING or (framed and _is_colon(words, at))]
+        called = [
+            at for at, word in enumerate(words[:-1]) if _names(sentence, word) or (framed and _is_colon(words, at))
+        ]
         if called:
             words, framed = words[called[-1] + 1 :], True
             words = words[words[0].text == "as" and len(words) > 1 :]
@@ -169,7 +171,9 @@ class Text(AnswerType):
         )
         has_article = leading or _article_before(sentence, words[0].start) or (identified and bool(sentence.concluding))
         has_article = has_article or (framed and sentence.words[0].text in _VERBS_ALONE)
-        has_article = has_article or any(word.text in _NAMING for word in sentence.words if word.end <= words[0].start)
+        has_article = has_article or any(
+            _names(sentence, word) for word in sentence.words if word.end <= words[0].start
+        )
         words = words[leading:]
         start = words[0].start
         led = [word.text for word in sentence.words if word.end <= start and word.text not in single_words("article")]
@@ -260,6 +264,11 @@ _NO_PHRASE = terms(
     "i you we he she it they this there not no to several some various many under over behind beside between during for across along "
     "into onto"
 )
+
+
+def _names(sentence: Sentence, word: Word) -> bool:
+    """Return True for a word that a name follows; one with a capital belongs to a title: `A Fish Called Wanda`."""
+    return word.text in _NAMING and (not sentence.text[word.start].isupper() or sentence.text.isupper())
 
 
 @lru_cache(maxsize=1)

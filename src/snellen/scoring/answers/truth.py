@@ -11,7 +11,7 @@ from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
-from snellen.scoring.replies.sentences import Sentence, words_of
+from snellen.scoring.replies.sentences import Phrase, Sentence, Word, words_of
 from snellen.text import terms
 
 _LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}
@@ -79,13 +79,31 @@ def _offers_both(sentence: Sentence) -> bool:
     """Return True if a sentence joins yes and no: `yes or no`, `true/false`."""
     either = single_words("or") | single_words("and") | {"/", "o"}
     named = [one for one in sentence.phrases if one.table in ("yes", "no")]
+    pairs = ((one, other) for at, one in enumerate(named) for other in named[at + 1 : at + 4])
     return any(
         one.table != other.table
         and one.after < other.first <= one.after + 5
-        and sentence.words[one.after].text in either
-        for at, one in enumerate(named)
-        for other in named[at + 1 : at + 4]
+        and (
+            sentence.words[one.after].text in either
+            or ((_is_hedged(sentence, one) or _is_or(sentence, one))
+            and _is_hedged(sentence, other))
+        )
+        for one, other in pairs
     )
+
+
+def _is_hedged(sentence: Sentence, one: Phrase) -> bool:
+    return one.first > 0 and sentence.words[one.first - 1].text in single_words("hedge")
+
+
+def _is_or(sentence: Sentence, one: Phrase) -> bool:
+    return any(word.text in single_words("or") for word in sentence.words[one.after : one.after + 4])
+
+
+def _is_quoted(words: Sequence[Word], clause: int, at: int) -> bool:
+    """Return True for a negation in the claim that is judged: `the statement that there are no birds is false`."""
+    claims = [place for place in range(clause + 1, at) if words[place].text in _CLAIMS]
+    return bool(claims) and any(word.text in _OPENING_CLAIMS for word in words[claims[-1] + 1 : at])
 
 
 class Truth(AnswerType):
@@ -196,7 +214,9 @@ class Truth(AnswerType):
             if before == "not" and words[first].text in ("yes", "no"):
                 continue
             clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
-            turned = any(phrase.table == "negation" and clause < phrase.first < first for phrase in sentence.phrases)
+            turning = [one.first for one in sentence.phrases if one.table == "negation" and clause < one.first < first]
+            quoted = before in _links() and any(word.text in _CLAIMS for word in words[clause + 1 : first])
+            turned = any(not (quoted and _is_quoted(words, clause, one)) for one in turning)
             if ended and (
                 after - first > 1
                 or before in _links()
@@ -268,6 +288,8 @@ _CLAIMS = terms(
     "statement claim assertion aussage behauptung affirmation énoncé afirmación enunciado afirmação affermazione утверждение bewering"
 )
 """Nouns that a verdict may follow at once: `which makes the statement correct`."""
+_OPENING_CLAIMS = terms("that of dass que qu' che de что dat")
+"""Words between such a noun and the claim itself."""
 _STRICT = terms("yes no ja nein oui non sí sim não да нет tak nie evet hayır")
 """Words that are yes or no whatever stands around them: `Nein ist richtig` is no."""
 _MEDIA = terms(

@@ -26,7 +26,7 @@ _POWER = re.compile(
     r"(?P<word>square|sq\.?|cubic|cu\.?)? ?(?P<name>[^\d²³^]{1,20}?) ?(?:(?P<high>[²³])|\^?\{?(?P<low>[23])\}?)?"
 )
 _PER = re.compile(r" ?/ ?| per | pro | par | por ")
-_PIECE = re.compile(r"(?: ?-?)(?:[A-Za-zµμÀ-ž]+\.?|[^\w\s]|[^\W\d_]|_)(?:[²³]|\^?\{?[23]\}?(?![\d.,]))?")
+_PIECE = re.compile(r"(?: ?-?)(?:[A-Za-zµμÀ-ž]+\.?|[^\w\s]|[^\W\d_]|_)(?:[²³]|\^?\{?[23]\}?(?!\d|[.,]\d))?")
 _POWERED = re.compile("[nµmcdk]?m|in|ft|yd|mi|s")
 _LONGEST = 40
 

@@ -53,7 +53,7 @@ _KEYS = terms(
 _MARKS = {
     "frac": r"\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\}",
     "word": r"\\(?:boxed|fbox|text|math|operator|bold|emph|under|[mh]box|left|right|display|q?quad|[lL]arge|bf|rm)[a-z]*\*?",
-    "command": r"\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ ",
+    "command": r"\^\{ ?\\circ ?\}|\^?\\circ(?![a-z])|\\[a-zA-Z]+|\\[^a-zA-Z\s]|\\ ",
     "line": r"<(?:br|/p|/li|/div|/h\d|/tr)\s?/?>",
     "tag": r"</?[a-zA-Z][^<>\n]{0,80}>|<\|[^|<>\n]{1,40}\|>",
     "fence": r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$",
@@ -400,7 +400,7 @@ def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
                 yield "/", mark.end("above")
                 yield mark["below"], mark.start("below")
             elif kind == "command":
-                name = mark[0][1:]
+                name = mark[0].strip("^{ }")[1:] if "circ" in mark[0] else mark[0][1:]
                 known = _SIGN_OF.get(name, "\n" if name in ("\\", "[", "]") else " " if name in "(), ;:! " else "")
                 yield known or name, mark.start() + (not known)
             elif kind in ("line", "fence"):
