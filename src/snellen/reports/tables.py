@@ -14,6 +14,7 @@ from snellen.reports.collect import RunTally
 from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
 from snellen.reports.views import PairedView, RunView
+from snellen.runs.metric_differences import MetricDifference
 from snellen.scoring.metric_text import counted, percent
 from snellen.types import Metric
 
@@ -401,7 +402,24 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
                 "clear": clear,
             }
         )
+        pairs += [_unit_row(comparison, unit) for unit in comparison.units]
     return pairs
+
+
+def _unit_row(comparison: PairedView, unit: MetricDifference) -> dict[str, Any]:
+    """Format the difference of a metric in its own unit; its interval is its test."""
+    ends = unit.ci95
+    return {
+        "first": comparison.first,
+        "second": comparison.second,
+        "what": f"{unit.name} · {comparison.profile}",
+        "difference": f"{100 * (unit.difference or 0.0):+.1f}",
+        "interval": "" if ends is None else f"{100 * ends[0]:+.1f} – {100 * ends[1]:+.1f}",
+        "method": "" if unit.interval is None else unit.interval.text,
+        "clear": ends is not None and (ends[0] > 0 or ends[1] < 0),
+        **dict.fromkeys(("p", "n", "wins", "losses", "detectable"), "–"),
+        "test": "",
+    }
 
 
 def count_incorrect(column: Series) -> str:
