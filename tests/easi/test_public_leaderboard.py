@@ -179,7 +179,7 @@ def test_the_six_capabilities_are_drawn_from_the_rows_with_a_gap_for_null(run: P
     asked = ["report", str(run), "--reference", "easi", "--leaderboard", str(saved), "--figures", str(out)]
     assert main(asked) == 0
     index = (out / "figures.csv").read_text()
-    assert "6 capabilities by 1 model" in index and (out / "radar-capabilities.svg").stat().st_size > 1_000
+    assert "6 capabilities by 1 model:" in index and (out / "radar-capabilities.svg").stat().st_size > 1_000
     assert "a mapped sub-score is missing in each" in index  # the run has one of eight benchmarks
     saved.write_text(json.dumps({**ANSWER, "capabilityMap": None}))
     assert main(asked) == 3

@@ -41,10 +41,10 @@ def test_stores_of_several_encoders_and_data_sets_share_one_radar_of_each_measur
             measures = {"Linear probe": [Metric("accuracy", value, 9)], "Retrieval": [Metric("map", value, 9)]}
             stores.append(StoreView(f"{encoder}-{dataset}", {}, measures, cell=(encoder, dataset)))
     titles = [plot.title for plot in draw_plots(stores, ())[0]]
-    assert "4 data sets by 3 models: accuracy of the linear probe" in titles
+    assert "4 data sets by 3 encoders: accuracy of the linear probe" in titles
     assert "Mean ranks over 4 data sets: mean average precision of retrieval" in titles
 
 
 def test_runs_of_a_suite_by_several_models_have_a_radar_of_its_subtasks(make_suite):
     page = render([make_suite(f"suite-{skill}", f"model-{skill}", skill=skill) for skill in (0.3, 0.5, 0.6)])
-    assert "3 subtasks by 3 models: score in suite" in page
+    assert "3 subtasks by 3 runs: score in suite" in page

@@ -14,6 +14,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
 from snellen.runs.compared_runs import ComparedRun, pair_scores, question_scores
 from snellen.scoring import statistics
+from snellen.scoring.metric_text import is_diagnosis
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import GROUP
 from snellen.types import IntervalMethod
@@ -45,10 +46,8 @@ def metric_differences(
     Raises:
         UsageError: the benchmark has no such metric here.
     """
-    first, second = baseline.scores(profile), other.scores(profile)
-    paired = pair_scores(question_scores(first), question_scores(second)).code
-    benchmark = baseline.benchmark
-    return _differences(names, benchmark, profile, _joined(first, second, paired), baseline.cluster(profile))
+    both = _joined(baseline.scores(profile), other.scores(profile))
+    return _differences(names, baseline.benchmark, profile, both, baseline.cluster(profile))
 
 
 def unit_differences(baseline: ComparedRun, other: ComparedRun, profile: str) -> list[MetricDifference]:
@@ -57,14 +56,14 @@ def unit_differences(baseline: ComparedRun, other: ComparedRun, profile: str) ->
     Overall means of a suite are left out: each member is drawn alone. Empty for a benchmark without published figures,
     and beyond MOST_ROWS answers.
     """
-    first, second = baseline.scores(profile), other.scores(profile)
+    both = _joined(baseline.scores(profile), other.scores(profile))
     published = {name for table in baseline.benchmark.published if table.profile == profile for name in table.metrics}
-    paired = pair_scores(question_scores(first), question_scores(second)).code
-    both = _joined(first, second, paired)
     if not published or not len(both) or len(both) > MOST_ROWS:
         return []
-    values = {metric.name: metric.value for metric in baseline.benchmark.summarize(_run_of(both, "other"), profile)}
-    names = [name for name, value in values.items() if name in published and value is not None]
+    first, second = (baseline.benchmark.summarize(_run_of(both, run), profile) for run in ("baseline", "other"))
+    known = {metric.name for metric in first if metric.value is not None}
+    shares = [metric for metric in second if metric.unit == "fraction" and not is_diagnosis(metric.name)]
+    names = [metric.name for metric in shares if metric.name in known & published and metric.value is not None]
     tasks = [task for task in both.meta["task"].names if task] if "task" in both.meta else []
     parts = [(both.where(task=task), [name for name in names if name.startswith(f"{task}/")]) for task in tasks]
     if not any(own for _, own in parts):
@@ -117,8 +116,9 @@ def _in_words_of(method: IntervalMethod, cluster: str) -> IntervalMethod:
 _RUN = "\0run"
 
 
-def _joined(first: Scores, second: Scores, paired: NDArray[np.int64]) -> Scores:
-    """Join the paired rows of both runs in one table, so that a cluster is drawn for both at once."""
+def _joined(first: Scores, second: Scores) -> Scores:
+    """Join the rows of both runs that have a score in both in one table, so that a cluster is drawn for both at once."""
+    paired = pair_scores(question_scores(first), question_scores(second)).code
     a, b = (scores.select(np.isin(scores.question, paired)) for scores in (first, second))
     meta: dict[str, Column] = {}
     for name in dict.fromkeys([*a.meta, *b.meta]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from snellen.features.knn import knn
 from snellen.features.plot_data import map_features, neighbour_sheet, precision_recall_curve
 from snellen.features.probes import Probe, probe
 from snellen.features.probes.fit import Method
-from snellen.features.published import published_figures
+from snellen.features.published import DATASETS, find_dataset, published_figures
 from snellen.features.ranking.fgbmk_class_rank import class_rank
 from snellen.features.ranking.similarity import Measure
 from snellen.features.retrieval import Retrieval, retrieval
@@ -266,7 +267,7 @@ def _measure(
         corrupted=[metric for attack in attacks if attack.corrupted for metric in attack.metrics],
         pictures=pictures,
         notes=[*notes, *([remark] if remark else [])],
-        cell=encoder_and_dataset(features),
+        cell=_cell(features),
         output=output,
         published={
             "Retrieval": published,
@@ -274,6 +275,16 @@ def _measure(
         },
     )
     return MeasuredStore(title, path, features, retrieved, fitted, report, view)
+
+
+def _cell(features: Features) -> tuple[str, str]:
+    """Return a store's encoder and data set; of imported features by the words of the store's own name (`clip-l-cub`)."""
+    encoder, dataset = encoder_and_dataset(features)
+    known = find_dataset(features)
+    if known is not None and not encoder_name(features):
+        words = [word for word in re.split(r"[^\w.]+|_", encoder) if word.lower() not in DATASETS[known]]
+        encoder = "-".join(filter(None, words)) or encoder
+    return encoder, known or dataset
 
 
 def probe_results(features: Features, fitted: Probe) -> ProbeResults:

@@ -180,7 +180,7 @@ def _score_grids(stores: Sequence[StoreView]) -> list[ScoreGrid]:
             if value is not None and dataset:
                 name = encoder if dataset not in scores.get(encoder, {}) else f"{encoder} · {store.output}"
                 scores.setdefault(name, {})[dataset] = value
-        grids.append(ScoreGrid(title, what, "data sets", scores))
+        grids.append(ScoreGrid(title, what, "data sets", scores, models="encoders"))
     return grids
 
 

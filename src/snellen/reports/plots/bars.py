@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import PairedView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_ROWS = 40
 BarUnit = Literal["share", "points", "count"]
@@ -64,35 +67,21 @@ def bar_plot(
         counted: what bars of unit `count` count.
         chances: row to its level of chance, a dotted tick.
     """
-    rows = list(dict.fromkeys(row for one in series for row in one.bars))[:MOST_ROWS]
+    every = dict.fromkeys(row for one in series for row in one.bars)
+    rows = list(every)[:MOST_ROWS]
+    more = f" {len(every) - MOST_ROWS:,} more rows are omitted." if len(every) > MOST_ROWS else ""
     labels = [one.label for one in series]
     height = 0.16 * len(series) + 0.1
     figure, axes = new_figure(0.75 + height * len(rows) + 0.2 * (len(series) > 1) + legend_height(labels))
-    thick = height / (len(series) + 0.6) / height
+    thick = 1 / (len(series) + 0.6)
     ends: list[float] = [0.0]
-    for number, one in enumerate(series):
-        shift = ((len(series) - 1) / 2 - number) * thick
-        for place, row in enumerate(rows):
-            if (bar := one.bars.get(row)) is None:
-                continue
-            at, tint = shift - place, series_colour(one.colour)
-            (box,) = axes.barh([at], [bar.value], height=0.8 * thick, color=tint, alpha=0.3, lw=0)
-            box.set_url(bar.url or None)
-            draw_interval(axes, bar.ci95, at, tint, alpha=0.7)
-            axes.scatter([bar.value], [at], s=16, color=tint, lw=0, zorder=3, marker=mark_of(one.colour))
-            right = max(0.0, bar.value, *(bar.ci95 or ()))
-            ends += [right, min(0.0, bar.value, *(bar.ci95 or ()))]
-            text = _number(bar.value, unit)
-            axes.annotate(text, (right, at), (4, 0), textcoords="offset points", va="center", fontsize=8)
-    ticks = [(place, chance) for place, row in enumerate(rows) if (chance := (chances or {}).get(row)) is not None]
-    axes.vlines(
-        [chance for _, chance in ticks],
-        [-place - 0.42 for place, _ in ticks],
-        [-place + 0.42 for place, _ in ticks],
-        colors=COLOURS["muted"],
-        lw=1.2,
-        linestyles="dotted",
-    )
+    for place, row in enumerate(rows):
+        for number, one in enumerate(series):
+            if row in one.bars:
+                at = ((len(series) - 1) / 2 - number) * thick - place
+                ends += _draw_bar(axes, one.bars[row], at, one.colour, thick, unit)
+        if (chance := (chances or {}).get(row)) is not None:
+            axes.plot([chance] * 2, [-place - 0.42, -place + 0.42], color=COLOURS["muted"], lw=1.2, ls="dotted")
     axes.set_yticks([-place for place in range(len(rows))], [short_label(row, 30) for row in rows])
     axes.set_ylim(-len(rows) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
@@ -107,7 +96,19 @@ def bar_plot(
         axes.axvline(0.0, color=COLOURS["ink"], lw=1.0)
         axes.set_xlabel("percentage points" if unit == "points" else f"number of {counted}")
     line_legend(axes, [(one.label, one.colour) for one in series])
-    return Plot(title, caption, inline_svg(figure, name, title))
+    return Plot(title, caption + more, inline_svg(figure, name, title))
+
+
+def _draw_bar(axes: Axes, bar: Bar, at: float, colour: int, thick: float, unit: BarUnit) -> tuple[float, float]:
+    """Draw one bar with its interval, marker and number; return how far it reaches on both sides."""
+    tint = series_colour(colour)
+    (box,) = axes.barh([at], [bar.value], height=0.8 * thick, color=tint, alpha=0.3, lw=0)
+    box.set_url(bar.url or None)
+    draw_interval(axes, bar.ci95, at, tint, alpha=0.7)
+    axes.scatter([bar.value], [at], s=16, color=tint, lw=0, zorder=3, marker=mark_of(colour))
+    low, high = (end(0.0, bar.value, *(bar.ci95 or ())) for end in (min, max))
+    axes.annotate(_number(bar.value, unit), (high, at), (4, 0), textcoords="offset points", va="center", fontsize=8)
+    return low, high
 
 
 def _number(value: float, unit: BarUnit) -> str:
@@ -158,12 +159,10 @@ def gain_plots(comparisons: Sequence[PairedView], series: Sequence[Series], take
 
 
 def _gains(pair: PairedView, colour: int) -> BarSeries:
-    bars = {
-        one.name.replace("/", " · "): Bar(
-            100 * (one.difference or 0.0), None if one.ci95 is None else (100 * one.ci95[0], 100 * one.ci95[1])
-        )
-        for one in pair.units
-    }
+    bars = {}
+    for one in pair.units:
+        ends = None if one.ci95 is None else (100 * one.ci95[0], 100 * one.ci95[1])
+        bars[one.name.replace("/", " · ")] = Bar(100 * (one.difference or 0.0), ends)
     return BarSeries(pair.first, colour, bars)
 
 
@@ -188,7 +187,10 @@ def question_plots(benchmark: str, parts: Mapping[str, Mapping[str, int]], names
         ("questions-by-part", "part", by_part),
         ("questions-by-kind", "kind of answer", by_kind),
     ):
-        bars = {f"{short_label(label, 20)} · {count / total:.1%}": Bar(float(count)) for label, count in counts.items()}
+        bars = {
+            f"{short_label(label, 20)} · {100 * count / total:.1f} %": Bar(float(count))
+            for label, count in counts.items()
+        }
         caption = f"{total:,} questions, with the share of each {what}."
         title = f"Questions of {short_label(benchmark, 40)} by {what}"
         if len(bars) > 1 or (bars and what != "part"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import cos, floor, pi, sin
+from textwrap import wrap
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.reports.plots.base import (
     SERIES,
@@ -36,6 +37,8 @@ class ScoreGrid(Struct, frozen=True):
         sets: what the data sets are called, `data sets` or `subtasks`.
         scores: model to data set to share.
         order: of the data sets; those that are not in it are not drawn. Empty: by first appearance.
+        models: what the models are called, `encoders` or `runs`.
+        colours: model to its colour on the page (1 to 8); others have them in order.
     """
 
     name: str
@@ -43,6 +46,8 @@ class ScoreGrid(Struct, frozen=True):
     sets: str
     scores: Mapping[str, Mapping[str, float]]
     order: Sequence[str] = ()
+    models: str = "models"
+    colours: Mapping[str, int] = {}
 
     def drawable(self) -> ScoreGrid | None:
         """Return the part that can be drawn: sets that two models have, models that have three of them; else None."""
@@ -50,7 +55,11 @@ class ScoreGrid(Struct, frozen=True):
         sets = [name for name in dict.fromkeys(measured) if measured.count(name) > 1]
         own = {model: {name: of[name] for name in sets if name in of} for model, of in self.scores.items()}
         kept = {model: of for model, of in own.items() if len(of) >= LEAST_SETS}
-        return ScoreGrid(self.name, self.what, self.sets, kept) if len(kept) > 1 else None
+        return structs.replace(self, scores=kept) if len(kept) > 1 else None
+
+    def colour(self, model: str) -> int:
+        """Return the colour of a model, which its marker follows."""
+        return self.colours.get(model, list(self.scores).index(model) + 1)
 
 
 def grid_plots(grid: ScoreGrid, taken: set[str]) -> list[Plot]:
@@ -86,7 +95,7 @@ def radar_plot(grid: ScoreGrid, name: str, remark: str = "") -> Plot:
     for level in np.linspace(base, 1.0, 5)[1:]:
         radius = (level - base) / (1 - base)
         axes.plot(radius * np.cos(around), radius * np.sin(around), color=COLOURS["line"], lw=0.6)
-        text = f"{100 * level:.0f}" + (" %" if level == 1.0 else "")
+        text = f"{100 * level:.3g}" + (" %" if level == 1.0 else "")
         between = pi / 2 + pi / len(sets)  # no spoke, and few lines, lie there
         halo = {"facecolor": COLOURS["paper"], "alpha": 0.8, "edgecolor": "none", "pad": 0.8}
         place = (radius * cos(between), radius * sin(between))
@@ -95,22 +104,24 @@ def radar_plot(grid: ScoreGrid, name: str, remark: str = "") -> Plot:
         axes.plot([0, cos(angle)], [0, sin(angle)], color=COLOURS["line"], lw=0.6)
         side = "center" if abs(cos(angle)) < 0.15 else "left" if cos(angle) > 0 else "right"
         place = (1.07 * cos(angle), 1.1 * sin(angle))
-        axes.annotate(short_label(label, 18), place, ha=side, va="center", fontsize=9)
+        text = "\n".join(wrap(short_label(label, 30), 16))
+        axes.annotate(text, place, ha=side, va="center", fontsize=9)
     styles = ["-" if number < SERIES else (0, (4, 2)) for number in range(len(models))]
     for number, model in enumerate(models):
         # A score below 0, as one against chance can be, stands in the centre.
         share = [np.maximum(0.0, grid.scores[model].get(label, np.nan) - base) / (1 - base) for label in sets]
         x, y = ([s * turn(angle) for s, angle in zip(share, angles, strict=True)] for turn in (cos, sin))
-        tint = series_colour(number + 1)
+        tint = series_colour(grid.colour(model))
         axes.plot([*x, x[0]], [*y, y[0]], color=tint, lw=1.6, ls=styles[number])
-        axes.scatter(x, y, s=22, color=tint, lw=0, marker=mark_of(number + 1), zorder=3)
+        axes.scatter(x, y, s=22, color=tint, lw=0, marker=mark_of(grid.colour(model)), zorder=3)
     axes.set_xlim(-1.6, 1.6)
     axes.set_ylim(-1.2, 1.2)
     axes.set_axis_off()
-    line_legend(axes, [(model, number + 1) for number, model in enumerate(models)], styles)
+    line_legend(axes, [(model, grid.colour(model)) for model in models], styles)
     left_out = f" {len(grid.scores) - MOST_MODELS:,} more are left out." if len(grid.scores) > MOST_MODELS else ""
+    who = grid.models if len(grid.scores) > 1 else grid.models.removesuffix("s")
     return Plot(
-        f"{len(sets):,} {grid.sets} by {len(grid.scores):,} model{'s' * (len(grid.scores) > 1)}: {grid.what}",
+        f"{len(sets):,} {grid.sets} by {len(grid.scores):,} {who}: {grid.what}",
         f"Every spoke has one scale, {100 * base:.0f} % in the centre and 100 % at the rim.{left_out}{remark}",
         inline_svg(figure, name, f"Radar of {grid.what}"),
     )
@@ -143,9 +154,9 @@ def _rank_plot(grid: ScoreGrid, test: RankTest, name: str) -> Plot:
     for place, (rank, model) in enumerate(zip(ranks, order, strict=True)):
         left = place < half
         y = -first - step * (place if left else len(order) - 1 - place)
-        side, tint = (1 - 0.06 * wide if left else len(models) + 0.06 * wide), series_colour(model + 1)
+        side, tint = (1 - 0.06 * wide if left else len(models) + 0.06 * wide), series_colour(grid.colour(models[model]))
         axes.plot([rank, rank, side], [0, y, y], color=tint, lw=1.0)
-        axes.scatter([rank], [0], s=22, color=tint, lw=0, marker=mark_of(model + 1), zorder=3)
+        axes.scatter([rank], [0], s=22, color=tint, lw=0, marker=mark_of(grid.colour(models[model])), zorder=3)
         label = short_label(models[model], 20)
         label = f"{label}  {rank:.2f}" if left else f"{rank:.2f}  {label}"
         shift, align = ((-4, 0), "right") if left else ((4, 0), "left")
@@ -157,7 +168,7 @@ def _rank_plot(grid: ScoreGrid, test: RankTest, name: str) -> Plot:
     return Plot(
         f"Mean ranks over {test.sets:,} {grid.sets}: {grid.what}",
         f"1 is the best. Friedman test: chi square {test.chi2:.2f}, {wide} degrees of freedom, "
-        f"p {'< 0.001' if test.p_value < 0.001 else f'= {test.p_value:.3f}'}.{verdict} A thick bar joins models that the Nemenyi test "
+        f"p {'< 0.001' if test.p_value < 0.001 else f'= {test.p_value:.3f}'}.{verdict} A thick bar joins {grid.models} that the Nemenyi test "
         f"does not tell apart at {test.alpha:g}.",
         inline_svg(figure, name, f"Mean ranks by {grid.what}"),
     )
@@ -187,8 +198,10 @@ def run_grids(runs: Sequence[RunView], first: Sequence[Series]) -> list[ScoreGri
             own = next((metric for metric in series.metrics if metric.name.startswith(f"{task}/")), None)
             if own is not None and own.name in shares:
                 by_model = suites.setdefault(run.benchmark, {})
-                by_model.setdefault(series.label, {})[task] = shares[own.name]
-    return [
-        ScoreGrid("benchmarks", "headline score", "benchmarks", headlines),
-        *(ScoreGrid(name, f"score in {short_label(name, 30)}", "subtasks", of) for name, of in suites.items()),
-    ]
+                by_model.setdefault(series.run, {})[task] = shares[own.name]
+    colours = {series.run: series.colour for series in first}
+    grids = [ScoreGrid("benchmarks", "headline score", "benchmarks", headlines)]
+    for name, of in suites.items():
+        what = f"score in {short_label(name, 30)}"
+        grids.append(ScoreGrid(name, what, "subtasks", of, models="runs", colours=colours))
+    return grids
