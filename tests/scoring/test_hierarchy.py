@@ -17,7 +17,6 @@ from snellen.scoring.scores import VERDICTS, Column, ScoreBuilder, Scores
 from snellen.scoring.taxonomy import (
     BINS,
     HEADS,
-    PAGE_BINS,
     RELATIONS,
     by_level,
     class_table,
@@ -158,7 +157,8 @@ def test_class_figures_are_those_of_a_loop_over_classes(rows):
         for label in values:
             wanted[min(4, int(10 * sum(values[label])) * 5 // (10 * len(values[label])))] += 1
         assert shares == pytest.approx([count / len(values) for count in wanted])
-        page = [round(len(values) * found[f"class_share/{name}/{bin_name}"].value) for bin_name in PAGE_BINS]
+        page = [found[f"class_histogram/{name}/{number}"].value for number in range(1, 6)]
+        assert sum(page) == found[f"class_count/{name}"].value == len(values)
         exact = [10 * sum(values[label]) / len(values[label]) for label in values]
         assert page == [sum(low <= tenth < high for tenth in exact) for low, high in pairwise((0, 6, 7, 8, 9, 11))]
 

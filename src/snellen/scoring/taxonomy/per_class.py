@@ -129,8 +129,8 @@ def class_metrics(parts: list[ScoreSlice]) -> list[Metric]:
     points. `class_std`: the standard deviation of class accuracies (all classes, not a sample of them), in points.
     `class_spread`: the same, corrected for the sampling error of few answers per class (`beyond_sampling`).
     `class_perfect`: the number of classes without an error. For bias, `class_share/.../0-20` and so on: the share of
-    classes in each bin of BINS and of PAGE_BINS, and without an error (`100`). n is the number of scored
-    answers, for the last two that of classes.
+    classes in each bin of BINS; `class_histogram/.../1` to `5`: their number in those of PAGE_BINS, of `class_count`.
+    n is the number of scored answers, of the metrics that count classes theirs.
     """
     finest = {part.kind: part for part in parts if part.ask != BIAS}
     metrics: list[Metric] = []
@@ -163,9 +163,11 @@ def _of_part(part: ScoreSlice) -> list[Metric]:
     if part.ask == BIAS:
         # The tenth digit decides that three right of five, 0.6000000000000001 or not, stand in 60 to 80.
         bins = np.minimum(np.floor(np.round(5.0 * accuracy, 10)).astype(np.int64), 4)
-        counts = dict(zip(BINS, np.bincount(bins, minlength=5).tolist(), strict=True)) | page_histogram(accuracy)
-        for name, count in (counts | {"100": int((accuracy >= 1.0).sum())}).items():
-            metrics.append(metric(f"class_share/{part.name}/{name}", count / classes, classes))
+        for name, count in zip(BINS, np.bincount(bins, minlength=5), strict=True):
+            metrics.append(metric(f"class_share/{part.name}/{name}", int(count) / classes, classes))
+        metrics.append(metric(f"class_count/{part.name}", float(classes), classes, "classes"))
+        for number, count in enumerate(page_histogram(accuracy).values(), 1):
+            metrics.append(metric(f"class_histogram/{part.name}/{number}", float(count), classes, "classes"))
     return metrics
 
 
