@@ -195,6 +195,21 @@ def test_omitted_rows_are_cut_at_twenty_unless_all_are_wanted(snellen: Snellen, 
     assert (len(as_json["omitted"]), as_json["rows"], as_json["samples"]) == (50, 60, 10)
 
 
+def test_the_questions_of_each_part_are_counted_by_kind_and_drawn(snellen: Snellen, tmp_path: Path) -> None:
+    rows = [[*row[:-1], ("birds", "fish", "fish")[number % 3]] for number, row in enumerate(colour_rows(tmp_path))]
+    write_csv(tmp_path / "my.csv", (*HEADER[:-1], "category"), rows)
+    result = snellen("check", "my.csv", "--samples", 0, "--figures", "drawn")
+    assert re.search(r"fish *│ *16 *│ *16 *│ *66.7%", result.out)
+    with (tmp_path / "drawn/figures.csv").open(newline="") as file:
+        captions = {row["title"].partition(" by ")[2]: row["caption"] for row in csv.DictReader(file)}
+    assert captions == {
+        "part": "24 questions, with the share of each part.",
+        "kind of answer": "24 questions, with the share of each kind of answer.",
+    }
+    found = json.loads(snellen("check", "my.csv", "--json").out)
+    assert found["parts"] == {"birds": {"choice": 8}, "fish": {"choice": 16}}
+
+
 def test_json_has_stable_names(snellen: Snellen, tmp_path: Path) -> None:
     rows = colour_rows(tmp_path)
     rows.append(["q-copy", *rows[0][1:]])
@@ -203,6 +218,7 @@ def test_json_has_stable_names(snellen: Snellen, tmp_path: Path) -> None:
     assert list(result) == [
         *("data", "benchmark", "reading", "rows", "samples", "images", "videos", "kinds", "levels", "findings"),
         *("omitted", "answers", "chance", "characters", "longest", "examples", "input_tokens", "output_tokens", "cost"),
+        "parts",
     ]
     assert result["data"] == "my.csv" and result["levels"] == {"error": 0, "warning": 1, "note": 0}
     assert list(result["findings"][0]) == ["code", "level", "count", "message", "rows"]

@@ -171,3 +171,16 @@ def test_a_file_stands_for_the_leaderboard_and_is_named(run: Path, tmp_path: Pat
     saved.write_text(json.dumps(ANSWER))
     assert main(["report", str(run), "--reference", "easi", "--leaderboard", str(saved)]) == 0
     assert f"not live, but from the file {saved}" in capsys.readouterr().err
+
+
+def test_the_six_capabilities_are_drawn_from_the_rows_with_a_gap_for_null(run: Path, tmp_path: Path, capsys) -> None:
+    saved, out = tmp_path / "leaderboard.json", tmp_path / "figures"
+    saved.write_text(json.dumps(ANSWER))
+    asked = ["report", str(run), "--reference", "easi", "--leaderboard", str(saved), "--figures", str(out)]
+    assert main(asked) == 0
+    index = (out / "figures.csv").read_text()
+    assert "6 capabilities by 1 model:" in index and (out / "radar-capabilities.svg").stat().st_size > 1_000
+    assert "a mapped sub-score is missing in each" in index  # the run has one of eight benchmarks
+    saved.write_text(json.dumps({**ANSWER, "capabilityMap": None}))
+    assert main(asked) == 3
+    assert "the leaderboard gave no capability map" in capsys.readouterr().err

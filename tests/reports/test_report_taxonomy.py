@@ -16,8 +16,9 @@ from opened_page import opened
 from snellen.reports import AnswerView, RunView, collect, render, write_report
 from snellen.reports.collect import ClassAnswers, ClassTally, QuestionGroup, RunTally
 from snellen.reports.plots.base import Series
-from snellen.reports.plots.class_ranking import equal_difficulty_quantiles, rank_classes
+from snellen.reports.plots.class_ranking import equal_difficulty_quantiles, rank_classes, rankings
 from snellen.reports.plots.icicle import SMALLEST, TALLEST, build_tree, icicles, join_small_nodes
+from snellen.reports.plots.svg import page_style
 from snellen.types import Metric, Score, Text
 
 SPECIES = QuestionGroup("", "hierarchy", "species", "truth")
@@ -72,6 +73,24 @@ def test_several_runs_share_level_curves_and_rankings(make_taxonomy_run):
         f for f in re.findall(r"<figure>.*?</figure>", page, re.S) if "Accuracy from coarse to fine: truth" in f
     )
     assert "tree-a" in curve and "tree-b" in curve
+
+
+def test_two_runs_stand_over_one_order_of_classes_and_those_that_change_most_are_named():
+    shares = {"original": {"owl": 0.2, "jay": 0.6, "wren": 1.0}, "tuned": {"owl": 1.0, "jay": 0.6, "wren": 0.8}}
+    part = QuestionGroup("cub", "bias", "species", "truth")
+    runs = []
+    for number, (name, by_class) in enumerate(shares.items(), 1):
+        tally = ClassTally(
+            {part: {label: ClassAnswers(5, 5 * share) for label, share in by_class.items()}}, {"species": {0}}
+        )
+        runs.append(Series(name, name, "strict", (), RunTally(classes=tally), number))
+    with page_style():
+        plots = {plot.title: plot for plot in rankings(runs, set())}
+    together = plots["Accuracy by class in one order: cub · bias · species · truth"]
+    assert "rises most: owl (20 → 100 %); falls most: wren (100 → 80 %)" in together.caption
+    bins = plots["Classes by accuracy: cub · bias · species · truth"]
+    assert "original: worst owl (20.0 %), best wren (100.0 %), gap 80.0 points" in bins.caption
+    assert "1 of 3 without an error" in bins.caption
 
 
 def test_the_diagnosis_is_a_table_of_its_own_in_points(page):

@@ -14,7 +14,16 @@ from msgspec import json
 from simulated_taxonomy import LEVELS, SKILL, answers, columns, tree
 from snellen.scoring import metrics, statistics
 from snellen.scoring.scores import VERDICTS, Column, ScoreBuilder, Scores
-from snellen.scoring.taxonomy import BINS, HEADS, RELATIONS, by_level, class_table, coarse_to_fine, diagnosis, kinship
+from snellen.scoring.taxonomy import (
+    BINS,
+    HEADS,
+    RELATIONS,
+    by_level,
+    class_table,
+    coarse_to_fine,
+    diagnosis,
+    kinship,
+)
 from snellen.scoring.taxonomy.per_class import beyond_sampling
 from snellen.types import Prompt, Sample, Score
 
@@ -148,6 +157,10 @@ def test_class_figures_are_those_of_a_loop_over_classes(rows):
         for label in values:
             wanted[min(4, int(10 * sum(values[label])) * 5 // (10 * len(values[label])))] += 1
         assert shares == pytest.approx([count / len(values) for count in wanted])
+        page = [found[f"class_histogram/{name}/{number}"].value for number in range(1, 6)]
+        assert sum(page) == found[f"class_count/{name}"].value == len(values)
+        exact = [10 * sum(values[label]) / len(values[label]) for label in values]
+        assert page == [sum(low <= tenth < high for tenth in exact) for low, high in pairwise((0, 6, 7, 8, 9, 11))]
 
 
 @settings(max_examples=40)

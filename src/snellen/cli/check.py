@@ -23,6 +23,7 @@ from snellen.text import one_line, shorten
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
     from snellen.models.api.prices import FoundPrice
+    from snellen.reports.plots.base import Plot
     from snellen.runs.check.finding import Finding
     from snellen.runs.check.result import CheckResult, Example, ExamplePart
 
@@ -42,6 +43,9 @@ class FileCheckOptions:
     )
     strict_data: bool = option("Exit with status 3 if a row cannot be asked, after the report.", False)
     write: Path | None = option("Write how the file was read as a declaration, for `snellen run TOML`.", value="TOML")
+    figures: Path | None = option(
+        "Write how many questions each part and kind of answer has, as SVG and PDF, to this folder.", value="FOLDER"
+    )
     force: bool = option("Let --write replace a file.", False)
     model: str | None = option("The model, for the cost.", names=("--model", "-m"), value="KIND:NAME")
 
@@ -103,6 +107,8 @@ def check(
 
         write_declaration(options.write, subject, place, benchmark)
         note(f"Written: {options.write}. Run it: snellen run {options.write} -m MODEL")
+    if options.figures is not None:
+        _draw(result, options.figures)
     if output.as_json:
         show_json(result)
     else:
@@ -111,6 +117,21 @@ def check(
             note(f"note: {line}")
     if options.strict_data and result.samples < result.rows:
         raise typer.Exit(3)
+
+
+def _draw(result: CheckResult, folder: Path) -> None:
+    """Write the figures of a check, and name the folder."""
+    from snellen.reports.figures import write_figures
+    from snellen.reports.plots import KIND_NAMES
+    from snellen.reports.plots.bars import question_plots
+    from snellen.reports.plots.svg import page_style
+
+    def draw() -> list[Plot]:
+        with page_style():
+            return question_plots(result.benchmark, result.parts, KIND_NAMES)
+
+    write_figures(draw, folder, "--figures")
+    note(f"Written: {folder}")
 
 
 def _benchmark(name: str, data: Data) -> Benchmark:
@@ -165,6 +186,7 @@ def print_result(result: CheckResult, *, all_rows: bool = False, price: FoundPri
             print(line)
     print()
     _print_findings(result, all_rows=all_rows)
+    _print_parts(result)
     _print_answers(result)
     _print_lengths(result)
     _print_estimate(result, price)
@@ -232,6 +254,19 @@ def _row_lines(finding: Finding, *, all_rows: bool) -> Iterator[str]:
     more = finding.count - len(rows)
     if rows and more > 0:
         yield f"and {more:,} more." + ("" if all_rows else " --all lists them.")
+
+
+def _print_parts(result: CheckResult) -> None:
+    """Print how many questions each part has, by kind of answer; nothing where there is one part."""
+    if len(result.parts) < 2:
+        return
+    kinds = list(result.kinds)
+    table = new_table("Questions", ["part"], [*kinds, "all", "share"])
+    for part, counts in result.parts.items():
+        total = sum(counts.values())
+        cells = [f"{counts[kind]:,}" if kind in counts else "–" for kind in kinds]
+        table.add_row(one_line(part[:60]) or "–", *cells, f"{total:,}", f"{total / result.samples:.1%}")
+    show(table)
 
 
 def _print_answers(result: CheckResult) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from snellen.cli.console import new_table, note, print_notes, remark, show, show_json
+from snellen.errors import DataError
 from snellen.scoring.metric_text import span
 from snellen.text import comma_list
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from snellen.easi.leaderboard import LeaderboardEntry, PublicLeaderboard
     from snellen.easi.reference import ReferenceComparison, ReferenceResult, TargetDifference
+    from snellen.reports.plots.base import Plot
 
 REFERENCES = ("easi",)
 HARNESSES = {"easi": "vlmevalkit", "lmms-eval": "lmms-eval"}
@@ -31,6 +33,7 @@ def show_comparison(
     *,
     as_json: bool,
     trust: bool = False,
+    figures: Path | None = None,
 ) -> None:
     """Print the comparisons of `snellen.easi.reference.compare_with_easi`, and the leaderboard around each model.
 
@@ -38,6 +41,7 @@ def show_comparison(
         results, model, trust: as for `compare_with_easi`; `faults` are its names by comma.
         leaderboard: as for `snellen.easi.leaderboard.read_leaderboard`.
         as_json: print one JSON object.
+        figures: a folder for the figure of the six capabilities; None writes none.
     """
     from snellen.benchmarks.spatial.reference.verification import ACCEPTABLE, STRONG
     from snellen.easi.leaderboard import read_leaderboard
@@ -46,6 +50,11 @@ def show_comparison(
     names = comma_list(faults)
     comparisons = compare_with_easi(results, model=model, fault_names=names, trust=trust, say=remark)
     board = read_leaderboard(leaderboard)
+    if figures is not None:
+        from snellen.reports.figures import write_figures
+
+        write_figures(lambda: capability_plots(board, [one.entry for one in comparisons]), figures, "--figures")
+        note(f"Written: {figures}")
     if as_json:
         rule = {"strong": STRONG, "acceptable": ACCEPTABLE}
         entries = [comparison.entry for comparison in comparisons]
@@ -176,6 +185,41 @@ def leaderboard_table(board: PublicLeaderboard, entry: LeaderboardEntry) -> Tabl
         name = f"{row.name} (here)" if number == 0 else row.name
         table.add_row(name, *cells, mean, *capabilities, *last, end_section=number == 0)
     return table
+
+
+MOST_ROWS = 7
+"""Rows of the leaderboard beside the models measured here: more lines than these cannot be told apart."""
+
+
+def capability_plots(board: PublicLeaderboard | None, entries: Sequence[LeaderboardEntry]) -> list[Plot]:
+    """Draw the six capabilities of the models measured here and of the leaderboard's best rows, in one radar.
+
+    Raises:
+        DataError: there is no leaderboard, no capability map, or no model with any capability.
+    """
+    from snellen.easi.leaderboard import LABELS
+    from snellen.reports.plots.score_grid import ScoreGrid, radar_plot
+    from snellen.reports.plots.svg import page_style
+
+    hint = "Name a saved answer of the leaderboard with --leaderboard FILE, or omit --figures."
+    if board is None or not board.capability_map:
+        why = "the leaderboard was not read" if board is None else "the leaderboard gave no capability map"
+        raise DataError(f"--figures needs the sub-scores that make a capability, and {why}", hint)
+    columns = _columns(None)
+    rows = sorted(board.rows, key=lambda row: -(board.averages(row, columns).capability or 0.0))[:MOST_ROWS]
+    scores: dict[str, dict[str, float]] = {}
+    for name, row in [*((f"{entry.name} (here)", entry) for entry in entries), *((row.name, row) for row in rows)]:
+        known = board.averages(row, columns).capabilities
+        if any(value is not None for value in known.values()):
+            own = {label: value / 100 for key, label in LABELS.items() if (value := known.get(key)) is not None}
+            scores.setdefault(name, own)
+    if not scores:
+        raise DataError("no model has a value of any capability", hint)
+    here = [f"{entry.name} (here)" for entry in entries if f"{entry.name} (here)" not in scores]
+    without = f" No capability of {', '.join(here)}: a mapped sub-score is missing in each." if here else ""
+    with page_style():
+        grid = ScoreGrid("capabilities", "means of EASI's sub-scores", "capabilities", scores, tuple(LABELS.values()))
+        return [radar_plot(grid, "radar-capabilities", f" A gap is a capability with a missing sub-score.{without}")]
 
 
 def source_note(board: PublicLeaderboard | None) -> Iterator[str]:

@@ -47,7 +47,8 @@ def report(
         value="DIR",
     ),
     figures: Path | None = option(
-        "Also write every plot as SVG and PDF to this folder, with an index.", value="FOLDER"
+        "Also write every plot as SVG and PDF to this folder, with an index; with --reference the six capabilities.",
+        value="FOLDER",
     ),
     comparison: ReferenceOptions,
     prices: shared.PricesOfRun = None,
@@ -63,9 +64,9 @@ def report(
     if comparison.reference is not None:
         if comparison.reference not in REFERENCES:
             raise UsageError(f"--reference {comparison.reference!r} is unknown", f"Use {', '.join(REFERENCES)}.")
-        if redact is not None or show_gold or out is not None or figures is not None:
+        if redact is not None or show_gold or out is not None:
             raise UsageError(
-                "--reference prints tables and excludes --out, --figures, --redact and --show-gold",
+                "--reference prints tables and excludes --out, --redact and --show-gold",
                 "Omit the other options.",
             )
         show_comparison(
@@ -75,6 +76,7 @@ def report(
             comparison.leaderboard,
             as_json=as_json,
             trust=moved.trust,
+            figures=figures,
         )
         return
     if any((comparison.reference_model, comparison.faults, comparison.leaderboard, as_json)):

@@ -8,6 +8,7 @@ features name no encoder, so of these nothing can be checked and that is reporte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,6 +30,15 @@ def encoder_of(features: Features) -> Mapping[str, Any] | None:
 def encoder_name(features: Features) -> str:
     """Return the encoder's name as given for the extraction; "" if the store names none."""
     return "" if features.meta is None else str(features.meta.origin.get("encoder") or "")
+
+
+def encoder_and_dataset(features: Features) -> tuple[str, str]:
+    """Return a store's encoder and data set: who extracted it, and the folder of its csv files; else its own name."""
+    origin = features.meta.origin if features.meta is not None else {}
+    folder = features.path.name if features.path is not None else features.name
+    splits = origin.get("splits") or []
+    dataset = Path(str(splits[0]).rpartition("=")[2]).resolve().parent.name if splits else folder
+    return encoder_name(features) or folder, dataset or folder
 
 
 def describe_features(features: Features) -> str:

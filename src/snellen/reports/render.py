@@ -31,6 +31,7 @@ from snellen.reports.many_runs import (
 from snellen.reports.plots.base import SERIES, Plot, Series, run_word
 from snellen.reports.plots.costs import CostPoint, cost_plots
 from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot, shared_eye_charts
+from snellen.reports.plots.score_grid import grid_plots, run_grids
 from snellen.reports.plots.svg import page_style
 from snellen.reports.table_copies import TableCopy, labels_copy, paired_copy, published_copy, scores_copy
 from snellen.reports.thumbnails import ThumbnailAlbum
@@ -270,7 +271,9 @@ def _acuity_parts(runs: Sequence[RunView], first: Sequence[Series], *, many: boo
     }
 
 
-def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]:
+def draw_figures(
+    runs: Sequence[RunView], gathered: CollectedRuns, comparisons: Sequence[PairedView] = ()
+) -> list[Plot]:
     """Draw every plot of the page, the eye charts first."""
     every, first = build_series(runs, gathered)
     thresholds: Sequence[Plot] = ()
@@ -283,10 +286,10 @@ def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]
         named = zip(build_charts(runs, first), eye_chart_names(first), strict=True)
         charts = [eye_chart_plot(chart, name) for chart, name in named]
     if len(runs) >= MANY:
-        shared, own = draw_many(runs, first)
+        shared, own = draw_many(runs, first, comparisons)
         drawn = [*shared, *(plot for plots_of_run in own for plot in plots_of_run)]
     else:
-        drawn = [*plots.draw_plots(every, first), *draw_costs(runs, first)]
+        drawn = [*plots.draw_plots(every, first, comparisons), *draw_across(runs, first)]
     return [
         *thresholds,
         *(chart for chart in charts if chart is not None),
@@ -295,22 +298,25 @@ def draw_figures(runs: Sequence[RunView], gathered: CollectedRuns) -> list[Plot]
     ]
 
 
-def draw_costs(runs: Sequence[RunView], first: Sequence[Series]) -> list[Plot]:
-    """Draw score against cost of the runs whose whole cost is known."""
+def draw_across(runs: Sequence[RunView], first: Sequence[Series]) -> list[Plot]:
+    """Draw data sets by models with their ranks, and score against cost of the runs whose whole cost is known."""
     costs = {run.name: None if run.cost_is_least else run.cost for run in runs}
     points = [
         CostPoint(headline, cost)
         for headline in headlines_of(runs, first)
         if (cost := costs[headline.series.run]) is not None
     ]
+    taken: set[str] = set()
     with page_style():
-        return cost_plots(points)
+        return [*(plot for grid in run_grids(runs, first) for plot in grid_plots(grid, taken)), *cost_plots(points)]
 
 
-def draw_many(runs: Sequence[RunView], first: Sequence[Series]) -> tuple[list[Plot], list[list[Plot]]]:
+def draw_many(
+    runs: Sequence[RunView], first: Sequence[Series], comparisons: Sequence[PairedView]
+) -> tuple[list[Plot], list[list[Plot]]]:
     """Draw the plots that many runs share, and those of each run."""
     taken: set[str] = set()
-    shared = [*plots.draw_shared_plots(headlines_of(runs, first), first, taken), *draw_costs(runs, first)]
+    shared = [*plots.draw_shared_plots(headlines_of(runs, first), first, comparisons, taken), *draw_across(runs, first)]
     words = [run_word(column, number, len(first)) for number, column in enumerate(first)]
     return shared, [plots.draw_run_plots(column, word, taken) for column, word in zip(first, words, strict=True)]
 
@@ -348,7 +354,7 @@ def _render(
         "labels": labels_copy(labelled),
         **{f"published-{number}": published_copy(table) for number, table in enumerate(published, 1)},
     }
-    fields = _many_fields(runs, every, first, copies) if many else _few_fields(runs, every, first, copies)
+    fields = (_many_fields if many else _few_fields)(runs, every, first, comparisons, copies)
     return fill_template(
         "page.html.jinja",
         read_asset("report.css")
@@ -394,7 +400,11 @@ def _marked(drawn: Sequence[Plot]) -> list[tuple[Plot, Markup]]:
 
 
 def _few_fields(
-    runs: Sequence[RunView], every: Sequence[Series], first: Sequence[Series], copies: dict[str, TableCopy]
+    runs: Sequence[RunView],
+    every: Sequence[Series],
+    first: Sequence[Series],
+    comparisons: Sequence[PairedView],
+    copies: dict[str, TableCopy],
 ) -> dict[str, Any]:
     """Build what a page of a few runs shows in full: one table of scores, bars of verdicts, and all plots."""
     table = tables.metric_rows(every, runs)
@@ -405,15 +415,19 @@ def _few_fields(
         "rows": scores,
         "diagnosis": diagnosis,
         "bars": [(column, tables.verdict_bars(column)) for column in every],
-        "plots": _marked([*plots.draw_plots(every, first), *draw_costs(runs, first)]),
+        "plots": _marked([*plots.draw_plots(every, first, comparisons), *draw_across(runs, first)]),
     }
 
 
 def _many_fields(
-    runs: Sequence[RunView], every: Sequence[Series], first: Sequence[Series], copies: dict[str, TableCopy]
+    runs: Sequence[RunView],
+    every: Sequence[Series],
+    first: Sequence[Series],
+    comparisons: Sequence[PairedView],
+    copies: dict[str, TableCopy],
 ) -> dict[str, Any]:
     """Build what a page of many runs shows: the table of runs, matrices of scores, shared plots, and each run folded."""
-    shared, own = draw_many(runs, first)
+    shared, own = draw_many(runs, first, comparisons)
     rows = run_rows(runs, first)
     place = {row.series.run: at for at, row in enumerate(rows)}
     every = sorted(every, key=lambda column: place[column.run])
@@ -457,7 +471,7 @@ def write_report(
     gathered = _gather(runs, limits)
     page = write_page(_render(runs, gathered, comparisons, limits), out)
     if figures is not None:
-        write_figures(lambda: draw_figures(runs, gathered), figures, "--figures")
+        write_figures(lambda: draw_figures(runs, gathered, comparisons), figures, "--figures")
     return page
 
 

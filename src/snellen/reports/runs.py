@@ -13,9 +13,11 @@ from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, changed_settings, conditions, sentence
-from snellen.runs.compare import compare
+from snellen.runs.compare import compare_with_first
+from snellen.runs.compared_runs import ComparedRun, open_runs
 from snellen.runs.costs import cost_text, recorded
 from snellen.runs.costs import sentence as sentence_of
+from snellen.runs.metric_differences import unit_differences
 from snellen.runs.reviews.summary import review_lines
 from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import profiles_of, scores_of
@@ -147,15 +149,16 @@ def _acuity(run: Run) -> AcuityView | None:
 
 
 def _compared(baseline: Run, other: Run, baseline_name: str, other_name: str) -> tuple[list[PairedView], str]:
-    """Compare two runs over all questions under the default profile, or return the reason why not."""
+    """Compare two runs under the default profile, over all questions and in published units, or return why not."""
+    sides = ComparedRun(baseline), ComparedRun(other)
     try:
-        (pairing,) = compare(baseline, other)
+        _, profile = open_runs([baseline, other], None)
+        (pairing,) = compare_with_first(sides, profile)
     except (UsageError, DataError) as error:  # two runs that cannot be compared still stand side by side
         return [], f"Not compared with {baseline_name}: {error.message}"
-    overall = [part for part in pairing.parts if part.name == "all"]
-    return [
-        PairedView(other_name, baseline_name, pairing.profile, "all questions", part.comparison) for part in overall
-    ], ""
+    (overall,) = (part.comparison for part in pairing.parts if part.name == "all")
+    units = unit_differences(*sides, profile)
+    return [PairedView(other_name, baseline_name, pairing.profile, "all questions", overall, units)], ""
 
 
 def facts(run: Run) -> dict[str, str]:

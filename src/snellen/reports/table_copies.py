@@ -174,6 +174,10 @@ def paired_copy(comparisons: Sequence[PairedView]) -> TableCopy:
         smallest = None if c.smallest_detectable is None else 100 * c.smallest_detectable
         named = [pair.first, pair.second, pair.metric, pair.profile]
         lines.append([*named, 100 * c.difference, *ends, c.p_value, c.test, c.wins, c.losses, c.n, smallest])
+        for unit in pair.units:
+            span = (None, None) if unit.ci95 is None else (100 * unit.ci95[0], 100 * unit.ci95[1])
+            what = [pair.first, pair.second, unit.name, pair.profile, 100 * (unit.difference or 0.0), *span]
+            lines.append([*what, *[None] * 6])
     return lines_copy("Comparison", lines)
 
 

@@ -15,7 +15,7 @@ from snellen.reports.links import NOT_RIGHT, gallery_link, metric_link
 from snellen.reports.plots.base import Series
 from snellen.reports.views import PairedView, RunView
 from snellen.scoring.metric_text import counted, percent
-from snellen.types import Metric
+from snellen.types import IntervalMethod, Metric
 
 THRESHOLD = "threshold/"
 """Beginning of the names of acuity's metrics, which are levels in units of their own, not shares."""
@@ -383,25 +383,41 @@ def paired_rows(comparisons: Sequence[PairedView]) -> list[dict[str, Any]]:
     pairs = []
     for comparison in comparisons:
         c = comparison.comparison
-        clear = c.ci95 is not None and (c.ci95[0] > 0 or c.ci95[1] < 0)
+        detectable = "–" if c.smallest_detectable is None else f"{100 * c.smallest_detectable:.1f}"
         pairs.append(
             {
-                "first": comparison.first,
-                "second": comparison.second,
-                "what": f"{comparison.metric} · {comparison.profile}",
-                "difference": f"{100 * c.difference:+.1f}",
-                "interval": "" if c.ci95 is None else f"{100 * c.ci95[0]:+.1f} – {100 * c.ci95[1]:+.1f}",
-                "method": "" if c.interval is None else c.interval.text,
+                **_difference(comparison, comparison.metric, c.difference, c.ci95, c.interval),
                 "p": "< 0.001" if c.p_value < 0.001 else f"{c.p_value:.3f}",
                 "test": c.test_text,
                 "n": counted(c.n, c.interval),
                 "wins": f"{c.wins:,}",
                 "losses": f"{c.losses:,}",
-                "detectable": "–" if c.smallest_detectable is None else f"{100 * c.smallest_detectable:.1f}",
-                "clear": clear,
+                "detectable": detectable,
             }
         )
+        untested = {**dict.fromkeys(("p", "n", "wins", "losses", "detectable"), "–"), "test": ""}
+        for unit in comparison.units:
+            shift = unit.difference or 0.0
+            pairs.append({**_difference(comparison, unit.name, shift, unit.ci95, unit.interval), **untested})
     return pairs
+
+
+def _difference(
+    comparison: PairedView,
+    metric: str,
+    difference: float,
+    ends: tuple[float, float] | None,
+    method: IntervalMethod | None,
+) -> dict[str, Any]:
+    return {
+        "first": comparison.first,
+        "second": comparison.second,
+        "what": f"{metric} · {comparison.profile}",
+        "difference": f"{100 * difference:+.1f}",
+        "interval": "" if ends is None else f"{100 * ends[0]:+.1f} – {100 * ends[1]:+.1f}",
+        "method": "" if method is None else method.text,
+        "clear": ends is not None and (ends[0] > 0 or ends[1] < 0),
+    }
 
 
 def count_incorrect(column: Series) -> str:

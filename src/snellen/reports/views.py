@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from snellen.benchmarks.base import Published
 from snellen.runs.answer_view import AnswerView
+from snellen.runs.metric_differences import MetricDifference
 from snellen.scoring.statistics import Comparison
 from snellen.types import MediaSettings, Metric
 
@@ -87,13 +88,17 @@ class RunView(Struct, frozen=True):
 
 
 class PairedView(Struct, frozen=True):
-    """One paired comparison: `first` and `second` are run names, `metric` says of what."""
+    """One paired comparison: `first` and `second` are run names, `metric` says of what.
+
+    `units` are the differences of the benchmark's published metrics, in their own units such as pairs of questions.
+    """
 
     first: str
     second: str
     profile: str
     metric: str
     comparison: Comparison
+    units: Sequence[MetricDifference] = ()
 
 
 class PageLimits(Struct, frozen=True):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
-from numpy.typing import NDArray
 
-from snellen.benchmarks.base import Benchmark
 from snellen.engine.fingerprint import differences
 from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, DifferentSamplesError, RunError, UsageError
@@ -28,28 +24,10 @@ from snellen.runs.compared_runs import (
     pair_scores,
     question_scores,
 )
+from snellen.runs.metric_differences import MetricDifference, metric_differences
 from snellen.runs.run import Run
 from snellen.runs.status import MOST_SETTINGS, present_state
-from snellen.scoring import statistics
-from snellen.scoring.scores import Column, Scores, question_code
-from snellen.scoring.statistics.intervals import GROUP
-from snellen.types import IntervalMethod
-
-REPLICATES = 400
-
-
-class MetricDifference(Struct, frozen=True):
-    """One metric of the benchmark on the questions that both runs answered; 95 % interval by paired bootstrap.
-
-    `interval` is the method of `ci95`.
-    """
-
-    name: str
-    baseline: float | None
-    other: float | None
-    difference: float | None
-    ci95: tuple[float, float] | None
-    interval: IntervalMethod | None = None
+from snellen.scoring.scores import question_code
 
 
 class Flip(Struct, frozen=True):
@@ -221,9 +199,7 @@ def compare_pair(
         only_other=paired.only_other,
         unscored=paired.unscored,
         parts=parts,
-        metric=None
-        if metric is None
-        else _metric(metric, baseline.benchmark, profile, first, second, paired.code, baseline.cluster(profile)),
+        metric=None if metric is None else metric_differences([metric], baseline, other, profile)[0],
         flips=list(_flips(baseline, other, differing)) if flips else None,
         notes=notes,
     )
@@ -364,86 +340,6 @@ def questions_of(meta: RunMeta) -> dict[str, Any]:
 def _short(value: Any) -> str:
     text = "none" if value is None or value == "" else str(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _metric(
-    name: str,
-    benchmark: Benchmark,
-    profile: str,
-    first: Scores,
-    second: Scores,
-    paired: NDArray[np.int64],
-    cluster: str,
-) -> MetricDifference:
-    both = _joined(first, second, paired)
-    counted_as = (
-        profile if profile in benchmark.score else next(iter(benchmark.score))
-    )  # of reviewed: the automatic one
-
-    def of(scores: Scores) -> float:
-        values = {metric.name: metric.value for metric in benchmark.summarize(scores, counted_as)}
-        if name not in values:
-            raise UsageError(f"{benchmark.name} has no metric {name!r} here", f"It has: {', '.join(values)}.")
-        value = values[name]
-        return float("nan") if value is None else value
-
-    def of_run(scores: Scores, run: str) -> float:
-        part = scores.where(**{_RUN: run})
-        own = {column: codes for column, codes in part.meta.items() if column != _RUN}  # a benchmark may slice by any
-        return of(dataclasses.replace(part, meta=own))
-
-    def difference(scores: Scores) -> float:
-        try:
-            return of_run(scores, "other") - of_run(scores, "baseline")
-        except UsageError:  # a resample may lack the rows of a small part
-            return float("nan")
-
-    a, b = of_run(both, "baseline"), of_run(both, "other")
-    value, ci95 = statistics.of_scores(both, difference, replicates=REPLICATES)
-    known = isfinite(a), isfinite(b)
-    return MetricDifference(
-        name,
-        a if known[0] else None,
-        b if known[1] else None,
-        value if all(known) else None,
-        ci95,
-        None if ci95 is None else _in_words_of(ci95.about, cluster),
-    )
-
-
-def _in_words_of(method: IntervalMethod, cluster: str) -> IntervalMethod:
-    """Return a method with the benchmark's own word for what the samples of a cluster share."""
-    return structs.replace(method, cluster=cluster) if method.cluster == GROUP else method
-
-
-_RUN = "\0run"
-
-
-def _joined(first: Scores, second: Scores, paired: NDArray[np.int64]) -> Scores:
-    """Join the paired rows of both runs in one table, so that a cluster is drawn for both at once."""
-    a, b = (scores.select(np.isin(scores.question, paired)) for scores in (first, second))
-    meta: dict[str, Column] = {}
-    for name in dict.fromkeys([*a.meta, *b.meta]):
-        names: dict[str, int] = {}
-        codes = []
-        for scores in (a, b):
-            column = scores.meta.get(name)
-            if column is None:
-                codes.append(np.full(len(scores), -1, dtype=np.int32))
-                continue
-            translate = np.array([names.setdefault(text, len(names)) for text in column.names] + [-1], dtype=np.int32)
-            codes.append(translate[column.codes])
-        meta[name] = Column(np.concatenate(codes), tuple(names))
-    run = np.repeat(np.array([0, 1], dtype=np.int32), [len(a), len(b)])
-    meta[_RUN] = Column(run, ("baseline", "other"))
-    return Scores(
-        value=np.concatenate([a.value, b.value]),
-        verdict=np.concatenate([a.verdict, b.verdict]),
-        group=np.concatenate([a.group, b.group]),
-        question=np.concatenate([a.question, b.question]),
-        meta=meta,
-        expected=len(a) + len(b),
-    )
 
 
 def _flips(baseline: ComparedRun, other: ComparedRun, changed: Mapping[int, tuple[float, float]]) -> Iterator[Flip]:

@@ -8,7 +8,7 @@ from snellen.types import IntervalMethod, Metric
 
 HEADS = frozenset(
     {"drop", "consistency", "kinship", "stem", "class_worst", "class_best", "class_gap", "class_std", "class_spread"}
-    | {"class_perfect", "class_share"}
+    | {"class_perfect", "class_share", "class_count", "class_histogram"}
 )
 """First parts of the names of the metrics of a diagnosis over a taxonomy (after the name of a data set, if there is one)."""
 BY_LETTER = ("accuracy/gold/", "replies/")

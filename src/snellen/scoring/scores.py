@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, TypeAlias
@@ -81,7 +81,7 @@ class Scores:
         `expected` counts both. Rows of which nothing is known are shared out in proportion: all that are not here,
         where `missing` is None, else those that are neither here nor in `self.missing`.
         """
-        meta = {name: replace(column, codes=column.codes[mask]) for name, column in self.meta.items()}
+        meta = {name: Column(column.codes[mask], column.names) for name, column in self.meta.items()}
         return Scores(
             self.value[mask],
             self.verdict[mask],

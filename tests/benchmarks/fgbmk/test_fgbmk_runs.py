@@ -18,7 +18,9 @@ from snellen.cli import main
 from snellen.errors import DataError
 from snellen.formats.base import Problems
 from snellen.models.base import Model
+from snellen.runs.compared_runs import ComparedRun
 from snellen.runs.export import export
+from snellen.runs.metric_differences import unit_differences
 from snellen.runs.score import score
 from snellen.types import Prompt, Response, Text
 
@@ -83,6 +85,29 @@ def test_the_whole_runs_from_the_command_line_with_each_file_by_itself(tree, tmp
         "cub/genus/choice/invalid",
     ):
         assert name in names
+
+
+def test_two_runs_are_compared_by_published_shares_and_not_by_figures_in_points(tmp_path):
+    images = tmp_path / "images/707.png"
+    images.parent.mkdir()
+    images.write_bytes(released.pixel())
+    asked = [(name, gold) for name in ("707-320", "A340-600") for gold in ("yes", "no")]
+    rows = [
+        released.row(number, "images/707.png", f"Is it this one? ({number}) Answer with yes or no.", gold, name)
+        for number, (name, gold) in enumerate(asked)
+    ]
+    file = tmp_path / "questions_true_false_all_class.jsonl"
+    file.write_text(released.lines(rows))
+    where = {"data": file, "images": tmp_path}
+    sides = [
+        ComparedRun(evaluate("fgbmk/aircraft/bias", model, out=tmp_path / model.name, **where))
+        for model in (Echo(), Crow())
+    ]
+    measured = {metric.name for metric in sides[0].run.summarize("official").metrics["official"]}
+    units = unit_differences(sides[0], sides[1], "official")
+    published = {name for table in sides[0].benchmark.published for name in table.metrics}
+    assert "class_gap/bias/species/truth" in published & measured
+    assert {unit.name for unit in units} == {"accuracy"}
 
 
 def test_images_that_are_missing_fail_alone_and_the_rest_is_answered(tree, tmp_path):

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from snellen.benchmarks import registry
+from snellen.benchmarks.fgbmk import published_tables
 from snellen.benchmarks.fgbmk.scorers import official, strict
 from snellen.scoring.class_names import Names, aliases, tokens
 from snellen.scoring.scores import ScoreBuilder, Scores
@@ -301,3 +302,21 @@ def test_every_published_column_is_of_a_member_that_exists():
         for metric in one.metrics:
             own = re.sub(r"/(class_\w+)/bias/", r"/bias/\1/", metric)
             assert sum(own.startswith(f"{name}/") for name in known) == 1, metric
+
+
+@pytest.mark.parametrize(("edges", "fits"), [((0, 60, 70, 80, 90, 100), True), ((0, 20, 40, 60, 80, 100), False)])
+def test_the_pages_histograms_fit_its_own_worst_classes_and_means_with_these_bins_alone(edges, fits):
+    tables = [table for table in published_tables() if "knowledge bias" in table.title and "classes" in table.columns]
+    rows = [(row, dict(zip(table.columns, row.values, strict=True))) for table in tables for row in table.rows]
+    assert len(rows) == 18
+    fitting = 0
+    for row, by_name in rows:
+        shares = [by_name[f"histogram {number}"] / by_name["classes"] for number in range(1, 6)]
+        assert sum(shares) == pytest.approx(1), row.name
+        lowest = next(place for place, share in enumerate(shares) if share)
+        least = max(edges[lowest], 100 * by_name["worst class"])
+        low = sum(share * max(least, edge) for share, edge in zip(shares, edges, strict=False))
+        high = sum(share * edge for share, edge in zip(shares, edges[1:], strict=True))
+        worst_fits = edges[lowest] <= 100 * by_name["worst class"] < edges[lowest + 1]
+        fitting += worst_fits and low - 1 <= 100 * by_name["overall"] <= high + 1
+    assert fitting == (18 if fits else 0)

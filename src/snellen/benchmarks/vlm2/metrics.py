@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -212,7 +213,7 @@ def summarize_subtask(subtask: Subtask, scores: Scores, profile: str) -> list[Me
         metrics.insert(0, weighted("video_score", headline(subtask, by_name), scores))
     metrics += [share(scores, "invalid", "invalid"), share(scores, "error", "error")]
     return metrics + [
-        metric(f"{name}/{column}/{value}", units, part)
+        metric(f"{name}/{column}/{value}", units, part, chances(subtask, part).get(name))
         for column in BROKEN_DOWN_BY
         for value, part in _parts(scores, column)
         for name, units in [*figures(subtask, part, profile).items()][:1]
@@ -281,6 +282,7 @@ def chances(subtask: Subtask, scores: Scores) -> dict[str, float]:
     return {"count_score_usable": score, "count_score_all": score, "count_exact": exact}
 
 
+@cache
 def _guessed(images: int) -> float:
     numbers = range(1, min(images, 100) + 1)
     scores = [normalised_count_score(guess, truth, images) for guess, truth in product(numbers, numbers)]

@@ -198,12 +198,13 @@ def _extracted(options: ExtractionOptions) -> list[Path]:
 def _tables(stores: Sequence[Features], own: Path | None, options: dict[str, Any]) -> tuple[list[Metric], list[str]]:
     from msgspec import structs
 
+    from snellen.features.encoder_identity import encoder_and_dataset
     from snellen.features.encoders import families as towers
     from snellen.features.probes import probe
     from snellen.features.store import TEST, TRAIN
 
     known = towers.read_towers(own)
-    cells = [_origin(store) for store in stores]
+    cells = [encoder_and_dataset(store) for store in stores]
     if duplicate := next((cell for cell in cells if cells.count(cell) > 1), None):
         raise UsageError(
             f"two stores have the encoder {duplicate[0]} and the data set {duplicate[1]}: the table has one cell for them.",
@@ -236,7 +237,9 @@ def _tables(stores: Sequence[Features], own: Path | None, options: dict[str, Any
                 f"Means by {table}: " + (f"over {over}." if over else "none, as no data set has every encoder.")
             )
     if missing := towers.untagged(accuracies, known):
-        notes.append(f"Not in the tables by paradigm and data scale, as no tower matches: {', '.join(missing)}.")
+        notes.append(
+            f"Not in the tables by paradigm and data scale, as no tower matches: {', '.join(missing)}. --towers FILE names more."
+        )
     notes.append("Encoders of a group differ in more than their group: means side by side show no cause.")
     return metrics, notes
 
@@ -250,12 +253,3 @@ def _cells(table: str, row: FamilyRow) -> list[Metric]:
             Metric(f"{table}/{row.group}/parameters", row.parameters, len(row.encoders), unit="million parameters")
         )
     return cells
-
-
-def _origin(features: Features) -> tuple[str, str]:
-    """(encoder, data set) of a store: who extracted it, and the folder of its csv files; else its own name."""
-    origin = features.meta.origin if features.meta is not None else {}
-    folder = features.path.name if features.path is not None else features.name
-    splits = origin.get("splits") or []
-    dataset = Path(str(splits[0]).rpartition("=")[2]).resolve().parent.name if splits else folder
-    return str(origin.get("encoder") or folder), dataset or folder

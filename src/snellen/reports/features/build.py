@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +14,13 @@ from numpy.typing import NDArray
 
 from snellen.errors import UnsafeArchiveError, UsageError
 from snellen.features import json_result as as_told
-from snellen.features.encoder_identity import describe_features, encoder_name
+from snellen.features.encoder_identity import describe_features, encoder_and_dataset, encoder_name
 from snellen.features.knn import knn
 from snellen.features.plot_data import map_features, neighbour_sheet, precision_recall_curve
 from snellen.features.probes import Probe, probe
 from snellen.features.probes.fit import Method
-from snellen.features.published import published_figures
+from snellen.features.published import DATASETS, find_dataset, published_figures
+from snellen.features.ranking.fgbmk_class_rank import class_rank
 from snellen.features.ranking.similarity import Measure
 from snellen.features.retrieval import Retrieval, retrieval
 from snellen.features.says_sees import HALFWAY, AnswerScores, Join, NothingInCommon, ProbeResults, SaysSees, says_sees
@@ -196,7 +198,13 @@ def _measure(
         split=features.split,
         method="logistic" if features.labels.many is not None else chosen.method,
     )
+    published = published_figures(features, "retrieval")
     measures: dict[str, list[Metric]] = {"Retrieval": retrieved.metrics()}
+    if published[0] and halves is not None:  # what the authors call map, beside their figures
+        legacy = class_rank(
+            features.values, features.labels, gallery=halves[0], queries=halves[1], split=features.split
+        )
+        measures["Retrieval"] += legacy.metrics()[:1]
     notes = [*retrieved.notes()]
     report = [
         as_told(path, "retrieval", {"output": output, **to_builtins(retrieved.settings)}, retrieved.metrics(), notes)
@@ -259,12 +267,24 @@ def _measure(
         corrupted=[metric for attack in attacks if attack.corrupted for metric in attack.metrics],
         pictures=pictures,
         notes=[*notes, *([remark] if remark else [])],
+        cell=_cell(features),
+        output=output,
         published={
-            "Retrieval": published_figures(features, "retrieval"),
+            "Retrieval": published,
             "Linear probe": published_figures(features, "probe"),
         },
     )
     return MeasuredStore(title, path, features, retrieved, fitted, report, view)
+
+
+def _cell(features: Features) -> tuple[str, str]:
+    """Return a store's encoder and data set; of imported features by the words of the store's own name (`clip-l-cub`)."""
+    encoder, dataset = encoder_and_dataset(features)
+    known = find_dataset(features)
+    if known is not None and not encoder_name(features):
+        words = [word for word in re.split(r"[^\w.]+|_", encoder) if word.lower() not in DATASETS[known]]
+        encoder = "-".join(filter(None, words)) or encoder
+    return encoder, known or dataset
 
 
 def probe_results(features: Features, fitted: Probe) -> ProbeResults:

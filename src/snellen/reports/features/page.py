@@ -18,6 +18,7 @@ from snellen.reports.features.plots import AttackPoint
 from snellen.reports.features.published import published_tables
 from snellen.reports.features.thresholds import EncoderThresholdTable
 from snellen.reports.plots.base import SERIES, Plot
+from snellen.reports.plots.score_grid import ScoreGrid, grid_plots
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset
 from snellen.reports.table_copies import TableCopy, lines_copy, metrics_copy
@@ -48,6 +49,7 @@ class StoreView(Struct, frozen=True, eq=False):
         corrupted: accuracies on corrupted images.
         pictures: row number to its image; those that are not there are shown by name.
         notes: what a reader must know.
+        cell: encoder and data set; `output` is which of the encoder's outputs it is.
         published: title of a group of measures to published cells about the same data set, and their notes.
     """
 
@@ -64,6 +66,8 @@ class StoreView(Struct, frozen=True, eq=False):
     corrupted: Sequence[Metric] = ()
     pictures: Mapping[int, Blob] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    cell: tuple[str, str] = ("", "")
+    output: str = ""
     published: Mapping[str, tuple[Sequence[PublishedFigure], Sequence[str]]] = field(default_factory=dict)
 
 
@@ -142,6 +146,7 @@ def draw_plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tup
         attacks = [(store.name, colours[store.name], *attack) for store in stores for attack in store.attacked]
         overview = [drawn.precision_recall_plot(curves), *drawn.robustness_plots(attacks)]
         overview.append(drawn.corruption_plot([(store.name, colours[store.name], store.corrupted) for store in stores]))
+        overview += [plot for grid in _score_grids(stores) for plot in grid_plots(grid, set())]
         classes: list[Plot | None] = []
         for number, store in enumerate(stores):
             label = f" · {escape_invisible(store.name)}" if several else ""
@@ -159,6 +164,24 @@ def draw_plots(stores: Sequence[StoreView], joined: Sequence[JoinedView]) -> tup
     parts = (overview, classes, relations)
     drawn_plots = [[plot for plot in part if plot is not None] for part in parts]
     return drawn_plots[0], drawn_plots[1], drawn_plots[2]
+
+
+def _score_grids(stores: Sequence[StoreView]) -> list[ScoreGrid]:
+    """Return the probe's accuracy and the retrieval's map by encoder and data set; a second output has its own name."""
+    grids = []
+    for title, metric, what in (
+        ("Linear probe", "accuracy", "accuracy of the linear probe"),
+        ("Retrieval", "map", "mean average precision of retrieval"),
+    ):
+        scores: dict[str, dict[str, float]] = {}
+        for store in stores:
+            encoder, dataset = store.cell
+            value = next((m.value for m in store.measures.get(title, ()) if m.name == metric), None)
+            if value is not None and dataset:
+                name = encoder if dataset not in scores.get(encoder, {}) else f"{encoder} · {store.output}"
+                scores.setdefault(name, {})[dataset] = value
+        grids.append(ScoreGrid(title, what, "data sets", scores, models="encoders"))
+    return grids
 
 
 def _title(join: JoinedView, joined: Sequence[JoinedView]) -> str:

@@ -9,8 +9,8 @@ from snellen.features.published import PublishedFigure
 from snellen.reports.tables import format_percent
 from snellen.types import Metric
 
-# The metric of each group that is nearest to the published figure.
-NEAREST = {"Retrieval": "map", "Linear probe": "accuracy"}
+# The metric of each group that is nearest to a published figure of another name.
+NEAREST = {"Linear probe": "accuracy"}
 
 
 class MeasuredView(Protocol):
@@ -34,7 +34,8 @@ def published_tables(stores: Sequence[MeasuredView]) -> list[dict[str, Any]]:
                 table = tables.setdefault(
                     key, {"title": f"{cell.table}: {cell.column}", "own": {}, "cells": {}, "notes": []}
                 )
-                own = next((metric for metric in store.measures.get(group, ()) if metric.name == NEAREST[group]), None)
+                measured = {metric.name: metric for metric in store.measures.get(group, ())}
+                own = measured.get(cell.figure, measured.get(NEAREST.get(group, "")))
                 if own is not None and own.value is not None:
                     table["own"][store.name] = (own.name, format_percent(own.value))
                 same = [*table["cells"].get(cell.row, {"same": []})["same"], *([store.name] if cell.same else [])]

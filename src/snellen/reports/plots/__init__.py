@@ -9,6 +9,7 @@ import numpy as np
 
 from snellen.reports.collect import AnswerConfusion
 from snellen.reports.links import FAILURES, gallery_link, meta_filters, metric_link
+from snellen.reports.plots.bars import breakdown_plots, gain_plots
 from snellen.reports.plots.base import (
     Plot,
     Series,
@@ -28,6 +29,7 @@ from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.level_curves import level_curves
 from snellen.reports.plots.reliability import reliability_plot
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
+from snellen.reports.views import PairedView
 from snellen.scoring.metric_text import is_diagnosis
 
 if TYPE_CHECKING:
@@ -239,31 +241,39 @@ def _cell(axes: Axes, x: int, y: int, count: int, total: int, right: bool) -> An
     return box
 
 
-def draw_plots(series: Sequence[Series], first: Sequence[Series]) -> list[Plot]:
+def draw_plots(series: Sequence[Series], first: Sequence[Series], comparisons: Sequence[PairedView] = ()) -> list[Plot]:
     """Draw every plot that the data allow. Plots of one run of several have the run's name at the end of theirs.
 
     Args:
         series: every run under every profile.
         first: every run under its first profile.
+        comparisons: of the runs with the first of their benchmark.
     """
     taken: set[str] = set()
     with page_style():
-        plots = [forest_plot(series), *level_curves(first, taken), *rankings(first, taken)]
+        plots = [forest_plot(series), *_shared(first, comparisons, taken)]
         for number, column in enumerate(first):
             own = _run_plots(column, run_word(column, number, len(first)), taken)
             plots += [_named(plot, column, len(first)) for plot in own]
     return [plot for plot in plots if plot is not None]
 
 
-def draw_shared_plots(headlines: Sequence[HeadlineScore], first: Sequence[Series], taken: set[str]) -> list[Plot]:
-    """Draw the plots that many runs share: headline scores, level curves and class rankings, with names at the lines.
+def draw_shared_plots(
+    headlines: Sequence[HeadlineScore], first: Sequence[Series], comparisons: Sequence[PairedView], taken: set[str]
+) -> list[Plot]:
+    """Draw the plots that many runs share: headline scores, level curves, rankings and bars, with names at the lines.
 
     `taken` has the names of the page's plots.
     """
     taken.add("scores")
     with page_style():
-        plots = [headline_plot(headlines), *level_curves(first, taken), *rankings(first, taken)]
+        plots = [headline_plot(headlines), *_shared(first, comparisons, taken)]
     return [plot for plot in plots if plot is not None]
+
+
+def _shared(first: Sequence[Series], comparisons: Sequence[PairedView], taken: set[str]) -> list[Plot]:
+    bars = [*gain_plots(comparisons, first, taken), *breakdown_plots(first, taken)]
+    return [*level_curves(first, taken), *rankings(first, taken), *bars]
 
 
 def draw_run_plots(column: Series, run: str, taken: set[str]) -> list[Plot]:

@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from snellen.reports.collect import ClassAnswers, QuestionGroup, class_name, group_filters, kind_order
 from snellen.reports.links import NOT_RIGHT, gallery_link, meta_filters
+from snellen.reports.plots.bars import Bar, BarSeries, bar_plot
 from snellen.reports.plots.base import (
     LineEnd,
     Plot,
     Series,
     file_legend,
     file_legend_height,
+    legend_height,
+    line_legend,
+    mark_of,
     name_lines,
     names_height,
     new_figure,
@@ -27,7 +31,8 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import MANY
-from snellen.scoring.taxonomy import BINS
+from snellen.scoring.taxonomy import BINS, page_histogram
+from snellen.scoring.taxonomy.slices import BIAS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,10 +54,16 @@ def rankings(runs: Sequence[Series], taken: set[str]) -> list[Plot]:
         groups |= dict.fromkeys(part for part, _ in column.tally.classes.of("bias"))
         finest |= {(part.dataset, part.kind): part for part, _ in column.tally.classes.of("hierarchy")}
     groups |= dict.fromkeys(sorted(finest.values(), key=lambda part: kind_order(part.kind)))
-    return [
-        _ranking(runs, part, unique_name(taken, "classes", part.dataset, part.ask, part.level, part.kind))
-        for part in list(groups)[:_PLOTS]
-    ]
+    plots = []
+    for part in list(groups)[:_PLOTS]:
+        words = [part.dataset, part.ask, part.level, part.kind]
+        plots.append(_ranking(runs, part, unique_name(taken, "classes", *words)))
+        known = [(run, answers) for run in runs if (answers := run.tally.classes.parts.get(part))]
+        if 1 < len(known) < MANY:
+            plots.append(_one_order(known, part, unique_name(taken, "classes-in-one-order", *words)))
+        if part.ask == BIAS:
+            plots.append(_bins(known, part, unique_name(taken, "classes-by-accuracy", *words)))
+    return plots
 
 
 def rank_classes(part: Mapping[str, ClassAnswers]) -> list[tuple[str, ClassAnswers]]:
@@ -143,10 +154,8 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
     if len(known) == 1:
         _histogram(axes, [answers.share for answers in known[0][1].values()])
     axes.spines["left"].set_visible(False)
-    ask = "" if group.ask == "hierarchy" else group.ask
-    name_of_group = " · ".join(short_label(text, 24) for text in (group.dataset, ask, group.level, group.kind) if text)
     return Plot(
-        f"Accuracy by class: {name_of_group}",
+        f"Accuracy by class: {_group_name(group)}",
         (
             "Classes sorted by accuracy. The names of runs are in the order of their accuracy."
             if named
@@ -154,8 +163,80 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
             "Dotted: the spread expected by chance if all classes were equally hard."
         )
         + (" Right: number of classes in each fifth." if len(known) == 1 else ""),
-        inline_svg(figure, name, f"Accuracy of each class, {name_of_group}"),
+        inline_svg(figure, name, f"Accuracy of each class, {_group_name(group)}"),
     )
+
+
+def _one_order(known: Sequence[tuple[Series, Mapping[str, ClassAnswers]]], group: QuestionGroup, name: str) -> Plot:
+    """Plot every run over the classes in the order of the first run, so that it can be seen which ones change.
+
+    Source: FG-BMK (arXiv 2504.14988), figure 3: the original and the fine-tuned model over one index.
+    """
+    order = [path for path, _ in rank_classes(known[0][1]) if all(path in part for _, part in known)]
+    labels = [column.label for column, _ in known]
+    figure, axes = new_figure(3.3 + legend_height(labels))
+    places = np.unique(np.linspace(0, len(order) - 1, min(len(order), _POINTS)).round().astype(np.int64)).tolist()
+    for column, part in known:
+        share = [part[order[place]].share for place in places]
+        tint, first = series_colour(column.colour), part is known[0][1]
+        axes.plot(places, share, color=tint, lw=1.8 if first else 0.7, alpha=1.0 if first else 0.5)
+        urls = [
+            gallery_link(
+                run=column.run, profile=column.profile, **meta_filters(group_filters(group, order[place]))
+            )
+            for place in places
+        ]  # fmt: skip
+        axes.scatter(places, share, s=14, color=tint, lw=0, marker=mark_of(column.colour), zorder=3, urls=urls)
+    percent_axis(axes, "y")
+    axes.set_xlabel(f"{len(order):,} classes, the worst of {short_label(labels[0], 30)} first")
+    axes.spines["left"].set_visible(False)
+    line_legend(axes, [(column.label, column.colour) for column, _ in known])
+    texts = [_changes(order, known[0][1], part, column.label) for column, part in known[1:]]
+    return Plot(
+        f"Accuracy by class in one order: {_group_name(group)}",
+        f"Each place is one class, in the order of {labels[0]}. {' '.join(texts)} Each point links to its answers.",
+        inline_svg(figure, name, f"Accuracy of each class in one order, {_group_name(group)}"),
+    )
+
+
+def _changes(
+    order: Sequence[str], before: Mapping[str, ClassAnswers], after: Mapping[str, ClassAnswers], label: str
+) -> str:
+    """Name the classes whose accuracy rises and falls most."""
+    change = sorted(order, key=lambda path: (before[path].share - after[path].share, path))
+
+    def text(path: str) -> str:
+        return f"{class_name(path)} ({100 * before[path].share:.0f} → {100 * after[path].share:.0f} %)"
+
+    rises = [text(path) for path in change[:3] if after[path].share > before[path].share]
+    falls = [text(path) for path in change[:-4:-1] if after[path].share < before[path].share]
+    return f"{label}: rises most: {', '.join(rises) or 'none'}; falls most: {', '.join(falls) or 'none'}."
+
+
+def _bins(known: Sequence[tuple[Series, Mapping[str, ClassAnswers]]], group: QuestionGroup, name: str) -> Plot:
+    """Plot how many classes lie in each bin of FG-BMK's page, and name the worst and the best class of each run."""
+    series, texts = [], []
+    for column, part in known:
+        shares = np.array([answers.share for answers in part.values()])
+        counts = page_histogram(shares)
+        bars = {f"{label.replace('-', ' to ')} %": Bar(float(count)) for label, count in counts.items()}
+        series.append(BarSeries(column.label, column.colour if len(known) > 1 else 1, bars))
+        order = rank_classes(part)
+        worst, best = (f"{class_name(path)} ({100 * answers.share:.1f} %)" for path, answers in (order[0], order[-1]))
+        gap = 100 * float(np.ptp(shares))
+        texts.append(
+            f"{column.label}: worst {worst}, best {best}, gap {gap:.1f} points, standard deviation "
+            f"{100 * float(shares.std()):.1f}, {int((shares >= 1.0).sum()):,} of {len(shares):,} without an error."
+        )
+    caption = f"Classes by their accuracy; a bin holds its lower bound, and the last one 100 %. {' '.join(texts)}"
+    return bar_plot(
+        name, f"Classes by accuracy: {_group_name(group)}", caption, series, unit="count", counted="classes"
+    )
+
+
+def _group_name(group: QuestionGroup) -> str:
+    ask = "" if group.ask == "hierarchy" else group.ask
+    return " · ".join(short_label(text, 24) for text in (group.dataset, ask, group.level, group.kind) if text)
 
 
 def _list(axes: Axes, lines: Sequence[tuple[str, str]], *, below: bool) -> None:

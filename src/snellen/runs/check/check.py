@@ -70,6 +70,10 @@ class Origin(Struct, frozen=True):
     reading: str
 
 
+MOST_PARTS = 200
+"""Parts that are counted; a column of more values is no division of the questions."""
+
+
 class Check:
     """A check in progress.
 
@@ -92,6 +96,7 @@ class Check:
         self._omitted: list[LeftOutRow] = []
         self._kinds: Counter[str] = Counter()
         self._kind_examples: dict[str, str] = {}
+        self._parts: dict[str, Counter[str]] = {}
         self._left_out = self._samples = self._bare = self._with_media = self._chances = 0
         self._chance = 0.0
 
@@ -128,6 +133,8 @@ class Check:
         self._samples += 1
         self._examples.add(row)
         self._kinds[row.kind] += 1
+        if row.part in self._parts or len(self._parts) <= MOST_PARTS:
+            self._parts.setdefault(row.part, Counter())[row.kind] += 1
         if row.kind not in self._kind_examples:
             self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
         parts = row.prompt.parts
@@ -219,6 +226,7 @@ class Check:
             input_tokens=self._totals.input_tokens,
             output_tokens=self._totals.output_tokens,
             cost=self._totals.cost,
+            parts=self._parts if len(self._parts) <= MOST_PARTS else {},
         )
 
     def _facts_of(self, row: CheckedRow) -> Mapping[str, ImageFacts]:

@@ -87,6 +87,7 @@ class CheckResult(Struct, frozen=True):
         examples: samples as they would be sent, evenly over the data.
         input_tokens, output_tokens: estimated; output at most, None where replies are not limited.
         cost: in US dollars; None without a price.
+        parts: by subtask, data set, category or level, how many questions have each kind of answer; empty text: none.
     """
 
     data: str
@@ -108,6 +109,7 @@ class CheckResult(Struct, frozen=True):
     input_tokens: int
     output_tokens: int | None
     cost: float | None
+    parts: Mapping[str, Mapping[str, int]] = {}
 
 
 def example_of(

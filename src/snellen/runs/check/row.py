@@ -26,6 +26,7 @@ class CheckedRow(Struct, frozen=True):
         level: how a gold text is compared, where another row's differs in case or accents alone; empty as usual.
         own_text: `question` holds nothing but the question.
         requests: how many requests it takes: one, or one for each rotation of its options.
+        part: its subtask, data set, category or level, the first that it has; empty without any.
     """
 
     place: str
@@ -39,6 +40,15 @@ class CheckedRow(Struct, frozen=True):
     level: str = ""
     own_text: bool = True
     requests: int = 1
+    part: str = ""
+
+
+PARTS = ("task", "dataset", "category", "level")
+
+
+def part_of(meta: Mapping[str, Any]) -> str:
+    """Return the first value of PARTS that a row has, as text."""
+    return str(next((meta[name] for name in PARTS if meta.get(name) not in (None, "")), ""))
 
 
 def row_of_question(question: Question, prompt: Prompt, requests: int = 1) -> CheckedRow:
@@ -55,6 +65,7 @@ def row_of_question(question: Question, prompt: Prompt, requests: int = 1) -> Ch
         question.known.get("level", ""),
         True,
         requests,
+        part_of(question.columns),
     )
 
 
@@ -63,6 +74,5 @@ def row_of_sample(sample: Sample) -> CheckedRow:
     parts = sample.prompt.parts
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     images = tuple(part.blob for part in parts if isinstance(part, Image))
-    return CheckedRow(
-        sample.id, sample.id, text, sample.options, sample.target, sample.kind, images, sample.prompt, own_text=False
-    )
+    about = (sample.id, sample.id, text, sample.options, sample.target, sample.kind, images, sample.prompt)
+    return CheckedRow(*about, own_text=False, part=part_of(sample.meta))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from snellen.scoring.statistics.bootstrap import composite, of_scores, of_sums
+from snellen.scoring.statistics.bootstrap import composite, each_of_scores, of_scores, of_sums
 from snellen.scoring.statistics.intervals import (
     Spread,
     interval,
@@ -61,6 +61,7 @@ __all__ = [
     "compare",
     "composite",
     "drop_test",
+    "each_of_scores",
     "further_reviews",
     "holm",
     "interval",

@@ -164,7 +164,19 @@ def _resamples(scores: Scores, draws: int, replicates: int, seed: int) -> Iterat
 def of_scores(
     scores: Scores, statistic: Callable[[Scores], float], *, replicates: int = REPLICATES, seed: int = SEED
 ) -> tuple[float, Interval | None]:
-    """Return any function of Scores, and its 95 % interval by the cluster bootstrap.
+    """Return any function of Scores, and its 95 % interval by the cluster bootstrap (`each_of_scores`)."""
+    (drawn,) = each_of_scores(scores, lambda drawn: np.array([statistic(drawn)]), replicates=replicates, seed=seed)
+    return drawn
+
+
+def each_of_scores(
+    scores: Scores,
+    statistic: Callable[[Scores], NDArray[np.float64]],
+    *,
+    replicates: int = REPLICATES,
+    seed: int = SEED,
+) -> list[tuple[float, Interval | None]]:
+    """Return several functions of Scores, each with its 95 % interval by the same cluster bootstrap.
 
     Up to 10 million rows are gathered over all replicates. A larger job keeps at least 200 replicates and draws
     fewer clusters each time, m of G; the spread of the statistic is then scaled by sqrt(m / G) and the interval is
@@ -173,25 +185,35 @@ def of_scores(
     Source: m out of n, Bickel, Goetze and van Zwet 1997, Statistica Sinica 7:1, for statistics whose error falls as
     1 / sqrt(n).
     """
-    estimate = float(statistic(scores))
+    estimates = [float(value) for value in statistic(scores)]
     _, clusters = cluster_index(scores.group)
     if clusters < 2:
-        return estimate, None
+        return [(estimate, None) for estimate in estimates]
     rows = len(scores)
     if rows * replicates > _DRAWN_ROWS:
         replicates = max(200, min(replicates, _DRAWN_ROWS // rows))
     draws = max(2, min(clusters, int(clusters * (_DRAWN_ROWS / replicates) / rows)))
-    values = np.array([statistic(drawn) for drawn in _resamples(scores, draws, replicates, seed)], dtype=np.float64)
+    drawn = [statistic(part) for part in _resamples(scores, draws, replicates, seed)]
+    by_statistic = np.array(drawn, dtype=np.float64).T
+    word = cluster_word(scores)
+    return [
+        (estimate, _of_draws(estimate, values, draws, clusters, rows, word))
+        for estimate, values in zip(estimates, by_statistic, strict=True)
+    ]
+
+
+def _of_draws(
+    estimate: float, values: NDArray[np.float64], draws: int, clusters: int, rows: int, word: str
+) -> Interval | None:
+    """Return the interval of one statistic from its values on resamples of `draws` clusters."""
     if draws == clusters:
-        return estimate, percentile_interval(values, clusters, rows, cluster=cluster_word(scores))
+        return percentile_interval(values, clusters, rows, cluster=word)
     usable = values[np.isfinite(values)]
     if len(usable) * 2 < len(values) or np.ptp(usable) == 0.0 or not isfinite(estimate):
-        return estimate, None
+        return None
     half = NORMAL.inv_cdf(0.975) * float(usable.std(ddof=1)) * (draws / clusters) ** 0.5
-    about = _about(clusters, rows, cluster_word(scores))
-    return estimate, Interval(
-        estimate - half, estimate + half, structs.replace(about, method=f"m out of n {about.method}")
-    )
+    about = _about(clusters, rows, word)
+    return Interval(estimate - half, estimate + half, structs.replace(about, method=f"m out of n {about.method}"))
 
 
 def composite(

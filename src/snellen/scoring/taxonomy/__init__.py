@@ -6,7 +6,7 @@ docs/diagnosis.md defines each metric.
 from snellen.scoring.metric_text import HEADS, is_diagnosis
 from snellen.scoring.taxonomy.diagnosis import diagnosis
 from snellen.scoring.taxonomy.level_drop import by_level
-from snellen.scoring.taxonomy.per_class import BINS, ClassRow, ClassTables, class_table
+from snellen.scoring.taxonomy.per_class import BINS, ClassRow, ClassTables, class_table, page_histogram
 from snellen.scoring.taxonomy.relatedness import RELATIONS, SEPARATOR, kinship
 from snellen.scoring.taxonomy.slices import RANKS, coarse_to_fine
 
@@ -24,4 +24,5 @@ __all__ = [
     "diagnosis",
     "is_diagnosis",
     "kinship",
+    "page_histogram",
 ]

@@ -17,6 +17,9 @@ from snellen.types import Metric, Sample, Score
 
 BINS = ("0-20", "20-40", "40-60", "60-80", "80-100")
 """Bins of accuracy in percent; the lower bound is inclusive, and so is 100."""
+PAGE_BINS = ("0-60", "60-70", "70-80", "80-90", "90-100")
+"""Bins of FG-BMK's project page, which does not name them: of all edges at multiples of 5 % and of equal width above the
+first, these alone fit its 18 rows (hist against worst, best, overall, std and perfect of knowledgeBias in data.js)."""
 
 
 class ClassRow(Struct, frozen=True):
@@ -126,7 +129,8 @@ def class_metrics(parts: list[ScoreSlice]) -> list[Metric]:
     points. `class_std`: the standard deviation of class accuracies (all classes, not a sample of them), in points.
     `class_spread`: the same, corrected for the sampling error of few answers per class (`beyond_sampling`).
     `class_perfect`: the number of classes without an error. For bias, `class_share/.../0-20` and so on: the share of
-    classes in each bin. n is the number of scored answers, for the last two that of classes.
+    classes in each bin of BINS; `class_histogram/.../1` to `5`: their number in those of PAGE_BINS, of `class_count`.
+    n is the number of scored answers, of the metrics that count classes theirs.
     """
     finest = {part.kind: part for part in parts if part.ask != BIAS}
     metrics: list[Metric] = []
@@ -161,7 +165,16 @@ def _of_part(part: ScoreSlice) -> list[Metric]:
         bins = np.minimum(np.floor(np.round(5.0 * accuracy, 10)).astype(np.int64), 4)
         for name, count in zip(BINS, np.bincount(bins, minlength=5), strict=True):
             metrics.append(metric(f"class_share/{part.name}/{name}", int(count) / classes, classes))
+        metrics.append(metric(f"class_count/{part.name}", float(classes), classes, "classes"))
+        for number, count in enumerate(page_histogram(accuracy).values(), 1):
+            metrics.append(metric(f"class_histogram/{part.name}/{number}", float(count), classes, "classes"))
     return metrics
+
+
+def page_histogram(accuracy: NDArray[np.float64]) -> dict[str, int]:
+    """Count the classes in each bin of PAGE_BINS."""
+    bins = np.searchsorted((0.6, 0.7, 0.8, 0.9), np.round(accuracy, 10), side="right")
+    return dict(zip(PAGE_BINS, np.bincount(bins, minlength=5).tolist(), strict=True))
 
 
 def beyond_sampling(value: NDArray[np.float64], codes: NDArray[np.int32], group: NDArray[np.int64]) -> float | None:
