@@ -167,7 +167,7 @@ def test_two_people_answer_by_keyboard_one_resumes_and_both_are_scored_beside_a_
                     sync_api.expect(page.get_by_text(f"All {LIMIT} are answered.")).to_be_visible()
         printed = server.end()
     assert "human:ada" in printed[0] and "human:Bob Ross" in printed[0]
-    assert f"{LIMIT // 2} of {LIMIT} questions have no answer" in printed[1], printed
+    assert printed[1].count(f"human:Bob Ross: {LIMIT // 2} of {LIMIT} questions have no answer") == 1, printed
     assert "Bob Ross and ada: 0.0% of 3" in printed[1] and "kappa" in printed[1]
     assert RunFolder(out / "Bob Ross").meta().state == "partial" and RunFolder(out / "ada").meta().state == "complete"
     with answering(out) as server, person(browser, server.address, "Bob Ross") as page:

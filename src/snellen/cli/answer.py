@@ -68,9 +68,10 @@ def answer(
         cases.runs()  # a page that was killed has made none
         serve(ViewSettings(root=out, token=new_token(), cases=cases), port, open_browser=False, notify=note)
         runs, agreement = cases.runs(), cases.agreed()
-    finish(ModelOutcome(runs=runs), profile=profile, report=False, as_json=as_json)
     for run in runs:
-        print_notes(f"{run.meta.spec.model}: {remark}" for remark in run.remarks)
+        run.remarks = tuple(f"{run.meta.spec.model}: {remark}" for remark in run.remarks)
+    finish(ModelOutcome(runs=runs), profile=profile, report=False, as_json=as_json)
+    print_notes([remark for run in runs for remark in run.remarks] if as_json else ())
     for pair in agreement.pairs:
         kappa = "not defined" if pair.kappa.value is None else f"{pair.kappa.value:.2f}"
         same = f"{pair.kappa.observed or 0:.1%} of {pair.kappa.units:,} answers are equal"

@@ -9,6 +9,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -248,16 +249,13 @@ class QuestionCases:
             options = sample.options
         elif sample.kind == "choice_text":
             options = dict.fromkeys(sample.options.values(), "")
-        forms = {target: self._form(sample, target) for target in options}
+        forms: dict[Any, str | None] = {}
+        for target in options:
+            with suppress(SnellenError):  # the scorer knows no such answer
+                forms[target] = gold_reply(self.benchmark, structs.replace(sample, target=target))
         if len({*forms.values()} - {None}) < len(options):  # a form that does not tell them apart is none
             forms = {target: str(target) for target in options}
         return {f"{forms[target]}": f"{forms[target]} {shorten(text, 300)}".strip() for target, text in options.items()}
-
-    def _form(self, sample: Sample, target: object) -> str | None:
-        try:
-            return gold_reply(self.benchmark, structs.replace(sample, target=target))
-        except SnellenError:  # the scorer knows no such answer
-            return None
 
     def decide(self, place: int, step: str, reviewer: str, fields: Mapping[str, str], client_id: str) -> None:
         """Write an answer, with the seconds until it came."""
