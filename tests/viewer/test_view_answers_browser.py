@@ -25,6 +25,8 @@ from snellen.engine.run_folder import RunFolder
 from snellen.errors import RunError, UsageError
 from snellen.runs.reviews.answer_cases import ANSWERS, LONGEST_REPLY, QuestionCases
 from snellen.runs.run import load_run
+from snellen.types import Text
+from snellen.viewer.pages.review import _texts
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
 pytestmark = pytest.mark.browser
@@ -194,6 +196,18 @@ def test_two_people_answer_by_keyboard_one_resumes_and_both_are_scored_beside_a_
     names = [str(out / name) for name in ("m", "ada", "Bob Ross")]
     assert main(["report", *names, "--out", str(tmp_path / "report.html")]) in (0, None)
     assert "human:ada" in (tmp_path / "report.html").read_text("utf-8")
+    mean = (
+        "SELECT profile, avg(value) AS mean, count(*) AS people FROM metrics WHERE name = 'accuracy' GROUP BY profile"
+    )
+    capsys.readouterr()
+    assert main(["query", mean, *names[1:], "--json"]) in (0, None)
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert all(people == 2 and 0.5 <= mean < 1 for _, mean, people in rows)
+    assert main(["failures", names[2]]) in (0, None)
+    assert main(["export", names[2], "--format", "lm-eval", "--out", str(tmp_path / "exported")]) in (0, None)
+    capsys.readouterr()
+    imported = ["import", str(out / "ada" / ANSWERS), "--benchmark", "chart/digits", "--out", str(tmp_path / "again")]
+    assert main(imported) in (0, None) and load_run(tmp_path / "again").meta.spec.model == "human:ada"
 
 
 def post(address: str, state: dict[str, str], fields: dict[str, str]) -> tuple[int, str]:
@@ -240,6 +254,12 @@ def test_hostile_answers_and_names_are_kept_as_text_or_refused_with_a_reason(tmp
         (run,) = [run for run in cases.runs() if run.path.name == "ada"]
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["Zoë 李", "ada"]
     assert [record.response.text for record in run.folder.records()] == [hostile[-1].strip()]
+
+
+def test_where_a_text_stands_before_a_picture_its_place_is_marked():
+    picture = find("chart/digits").samples(Data()).__next__().prompt.parts[0]
+    assert list(_texts((picture, Text("Which?")))) == ["Which?"]
+    assert list(_texts((Text("First"), picture, Text("or"), picture))) == ["First", "[image 1]", "or", "[image 2]"]
 
 
 def asked(tmp_path: Path, **settings) -> QuestionCases:
@@ -299,6 +319,7 @@ def test_answers_to_other_questions_and_growing_questions_are_refused(tmp_path):
     table = tmp_path / "q.csv"
     table.write_text("id,question,answer\nq1,Which bird is this?,wren\n", "utf-8")
     with closing(QuestionCases(str(table), Data(path=table), tmp_path)) as cases:
+        assert cases.about == "q, 1 question"  # no path
         cases.decide(1, "queue", "ada", {"decision": "answer", "reply": "wren"}, "a")
         cases.decide(1, "queue", "ada", {"decision": "answer", "reply": "wren"}, "a")  # sent twice
         assert len((tmp_path / "ada" / ANSWERS).read_bytes().splitlines()) == 1

@@ -122,7 +122,7 @@ class QuestionCases:
         if not self._samples:
             raise PreflightError(f"{self.name} has no question here", "Check --data.")
         self._places = {sample.id: number for number, sample in enumerate(self._samples, 1)}
-        self.about = f"{Path(self.benchmark.name).name}, {len(self._samples):,} questions"
+        self.about = f"{registry.short_name(self.name)}, {len(self._samples):,} {self.nouns[len(self._samples) != 1]}"
         limit = "" if self.time_limit is None else f" Answer within {self.time_limit:g} s; later answers are marked."
         self._hint = f"The seconds until you answer are recorded.{limit} For a break, open the overview (key o)."
         self.texts = ReviewTexts(
