@@ -55,6 +55,9 @@ COMMANDS = {
     "import": ListedCommand(
         "snellen.cli.import_answers:import_answers", "Make a run of answers that another program recorded.", RUNS
     ),
+    "answer": ListedCommand(
+        "snellen.cli.answer:answer", "Let people answer a benchmark's questions in the browser.", RUNS
+    ),
     "watch": ListedCommand("snellen.cli.watch:watch", "Evaluate the checkpoints of a training as they appear.", RUNS),
     "judge": ListedCommand("snellen.cli.judge:judge", "Judge the answers of a run with a model.", RUNS),
     "read": ListedCommand("snellen.cli.judge:read", "Let a model read what the rules leave unread.", RUNS),

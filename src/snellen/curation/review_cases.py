@@ -34,7 +34,14 @@ from snellen.engine.journal import Journal
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import PreflightError, UsageError
 from snellen.runs.reviews.agreement import ReviewAgreement, agreement_of
-from snellen.runs.reviews.case_source import DecisionField, QueuedCase, ReviewQueue, SeenDecision, ShownCase
+from snellen.runs.reviews.case_source import (
+    DecisionField,
+    QueuedCase,
+    ReviewQueue,
+    ReviewTexts,
+    SeenDecision,
+    ShownCase,
+)
 from snellen.runs.reviews.decisions import last_decision, now, standing
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Text
@@ -81,6 +88,7 @@ class CandidateCases:
     template: str = "review_candidate.html.jinja"
     steps: Mapping[str, str] = {"queue": "To judge", "adjudicate": "Disputed", "agreement": "Agreement"}
     words: Mapping[str, str] = {"accept": "Accept", "reject": "Reject", "edit": "Accept with the edits"}
+    texts: ReviewTexts = ReviewTexts()
     nouns: tuple[str, str] = ("candidate", "candidates")
     kept: str = "review/opinions.jsonl of the working folder"
 
@@ -129,10 +137,10 @@ class CandidateCases:
         """Return the candidates that the reviewer has judged."""
         return {number for number, candidate in self._candidates.items() if reviewer in self._of(candidate)}
 
-    def rows(self, reviewer: str) -> list[tuple[str, str, str, str, str]]:
+    def rows(self, reviewer: str) -> list[tuple[str, ...]]:
         """Return a row for each candidate; its state stays hidden until the reviewer has judged it."""
         return [
-            (str(number), one.question, one.answer, self._said(one, reviewer), self._state(one, reviewer))
+            (str(number), str(number), one.question, one.answer, self._said(one, reviewer), self._state(one, reviewer))
             for number, one in self._candidates.items()
         ]
 

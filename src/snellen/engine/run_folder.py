@@ -28,8 +28,8 @@ FORMAT = 1
 JUDGED, LABELLED, READ = "judged", "failures", "read"
 JUDGE_RUNS = (JUDGED, LABELLED, READ)
 """Benchmarks whose samples are the replies of another run: verdicts on them, labels of failures, and readings."""
-IMPORTED = "imported"
-"""Kind of the model whose answers another program recorded, and the name of their origin in `environment`."""
+IMPORTED, HUMAN = "imported", "human"
+"""Kinds of model: another program recorded its answers, or it is a person. IMPORTED names their origin in `environment`."""
 
 BATCH_LOG = "batches.jsonl"
 
@@ -261,6 +261,11 @@ class RunMeta(Struct, frozen=True, kw_only=True):
         """Return where the answers were imported from, as runs.import_answers writes it; None for answers asked for here."""
         origin = self.environment.get(IMPORTED)
         return origin if isinstance(origin, Mapping) else None
+
+    @property
+    def human(self) -> bool:
+        """Return True if a person answered (`snellen answer`)."""
+        return self.imported is not None and self.spec.model.startswith(f"{HUMAN}:")
 
     @property
     def not_there(self) -> int:

@@ -11,6 +11,8 @@ from msgspec import Struct, structs
 from snellen.types import Failure, Status
 
 SHOWN = 20
+PEOPLE = "people"
+"""Form of the journal of `snellen answer`."""
 NO_ANSWER = "no_answer"
 FAILED_REQUESTS = ("[LMMS_EVAL_REQUEST_FAILED", "[LMMS_EVAL_BUDGET_EXCEEDED", "Failed to obtain answer via API")
 """What begins a reply that is none: lmms-eval (0.7.3) and VLMEvalKit write these where a request failed, and score them."""
@@ -26,6 +28,8 @@ class Answer(Struct, frozen=True, gc=False):
         repeat: number of earlier answers to the same question, from 0.
         status: as in results.jsonl; rows of other programs are `ok` with a reply and `error` without one.
         failure: why there is no reply.
+        latency_s: seconds until the reply was there; 0: the file does not say.
+        finish_reason: `late` for a person's answer after the time that was given.
     """
 
     sample_id: str
@@ -34,6 +38,8 @@ class Answer(Struct, frozen=True, gc=False):
     repeat: int = 0
     status: Status = "ok"
     failure: Failure | None = None
+    latency_s: float = 0.0
+    finish_reason: str = ""
 
 
 STATUSES: tuple[Status, ...] = ("ok", "error", "timeout", "refused")
@@ -91,7 +97,7 @@ class AnswerFile:
 
     Attributes:
         path: the file.
-        form: `plain`, `snellen`, `vlmevalkit`, `lmms-eval` or `inspect`.
+        form: `plain`, `snellen`, `people`, `vlmevalkit`, `lmms-eval` or `inspect`.
         read: starts a new pass over the rows, in the order of the file; unusable rows go to the Problems.
         about: the columns of ids and replies, for users.
         id_field: the field of the ids; `sample_id` has the samples' own ids by its name.

@@ -42,11 +42,13 @@ def open_answers(path: Path | str, *, id_field: str | None = None, reply_field: 
         return inspect_zip(path)
     named = id_field is not None or reply_field is not None
     if suffix in JSON_LINES and not named:
-        from snellen.formats.jsonl import lmms, own
+        from snellen.formats.jsonl import lmms, own, people
 
         _, row = next(itertools.islice(json_rows(path, Problems()), 1), (0, {}))
         if "sample_id" in row and "status" in row and ("response" in row or "error" in row):
             return own(path)
+        if isinstance(row.get("person"), str) and {"sample_id", "reply"} <= row.keys():
+            return people(path, row["person"])
         if "doc_id" in row and ("resps" in row or "filtered_resps" in row):
             return lmms(path, "sample_id" if isinstance(row.get("sample_id"), str) else "doc_id")
     if suffix == ".json" and isinstance(log := _json(path), dict):

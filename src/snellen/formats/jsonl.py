@@ -1,23 +1,26 @@
-"""JSON lines of lm-eval (`samples_<task>_*.jsonl`), lmms-eval (`*_samples_<task>.jsonl`) and of Snellen itself (results.jsonl)."""
+"""JSON lines of lm-eval (`samples_<task>_*.jsonl`), lmms-eval (`*_samples_<task>.jsonl`) and of Snellen itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from snellen.formats.base import STATUSES, Answer, AnswerFile, Problems, missing, with_status
+from snellen.formats.base import PEOPLE, STATUSES, Answer, AnswerFile, Problems, missing, with_status
 from snellen.formats.columns import id_of
 from snellen.formats.readers import json_rows, raw_lines
 from snellen.sources.journal_lines import never_sealed, record_number, sample_named
 from snellen.types import Failure, Status
 
+T = TypeVar("T", bound=Struct)
+
 
 class _OwnResponse(Struct, frozen=True, gc=False):
     text: str
+    latency_s: float = 0.0
 
 
 class _OwnRecord(Struct, frozen=True, gc=False):
@@ -28,13 +31,49 @@ class _OwnRecord(Struct, frozen=True, gc=False):
     error: Failure | None = None
 
 
+class _PersonAnswer(Struct, frozen=True, gc=False):
+    sample_id: str
+    person: str
+    reply: str | None
+    seconds: float = 0.0
+    late: bool = False
+
+
 def own(path: Path) -> AnswerFile:
     """Open a results.jsonl: a later answer to a sample replaces its failures (see `base.final`)."""
     return AnswerFile(path, "snellen", lambda problems: _own(path, problems), "Snellen's own records", "sample_id")
 
 
 def _own(path: Path, problems: Problems) -> Iterator[Answer]:
-    decode = msgspec.json.Decoder(_OwnRecord).decode
+    for number, row in _journal_rows(path, problems, _OwnRecord):
+        response = row.response if row.status == "ok" else None
+        failure = row.error
+        if response is None and failure is None:
+            failure = Failure(row.status, f"line {number}: the record holds no reply")
+        text, seconds = (None, 0.0) if response is None else (response.text, response.latency_s)
+        yield Answer(row.sample_id, text, f"line {number}", row.repeat, row.status, failure, seconds)
+
+
+def people(path: Path, person: str) -> AnswerFile:
+    """Open the answers of one person to `snellen answer`: the last one to a question counts, and null withdraws it."""
+    return AnswerFile(path, PEOPLE, lambda problems: _people(path, problems), "a person's answers", "sample_id", person)
+
+
+def _people(path: Path, problems: Problems) -> Iterator[Answer]:
+    answers: dict[str, Answer] = {}
+    for number, row in _journal_rows(path, problems, _PersonAnswer):
+        answers.pop(row.sample_id, None)
+        if row.reply is not None:
+            late = "late" if row.late else ""
+            answers[row.sample_id] = Answer(
+                row.sample_id, row.reply, f"line {number}", latency_s=row.seconds, finish_reason=late
+            )
+    yield from answers.values()
+
+
+def _journal_rows(path: Path, problems: Problems, type_: type[T]) -> Iterator[tuple[int, T]]:
+    """Yield (number of the line, row) for each intact line of a journal, each record once."""
+    decode = msgspec.json.Decoder(type_).decode
     upto = 0
     beyond: set[int] = set()  # numbers behind a gap; those up to `upto` were all there, in order
     for number, line in raw_lines(path, problems):
@@ -54,11 +93,7 @@ def _own(path: Path, problems: Problems) -> Iterator[Answer]:
             upto = record
         elif record is not None:
             beyond.add(record)
-        text = None if row.response is None or row.status != "ok" else row.response.text
-        failure = row.error
-        if text is None and failure is None:
-            failure = Failure(row.status, f"line {number}: the record holds no reply")
-        yield Answer(row.sample_id, text, f"line {number}", row.repeat, row.status, failure)
+        yield number, row
 
 
 def lmms(path: Path, id_field: str = "doc_id") -> AnswerFile:

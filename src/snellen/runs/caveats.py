@@ -64,10 +64,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         yield Caveat("repeats", f"each sample was asked {meta.spec.repeats} times")
     if meta.imported is not None:
         digest = str(meta.imported.get("digest"))[:DIGEST_SHOWN]
-        yield Caveat(
-            "origin",
-            f"the answers were imported from {meta.imported.get('file')} ({digest}…): how the model was asked is unknown",
-        )
+        how = "a person gave them" if meta.human else "how the model was asked is unknown"
+        yield Caveat("origin", f"the answers were imported from {meta.imported.get('file')} ({digest}…): {how}")
     if meta.reading:
         yield Caveat("data", meta.reading)
     made_with = meta.identity.get("benchmark_version")

@@ -273,8 +273,10 @@ def comparable(a: RunMeta, b: RunMeta, wording: frozenset[str] = frozenset(), *,
         )
     notes += asked
     if not notes and (a.imported or b.imported):
-        names = " and ".join(name for meta, name in ((a, "baseline"), (b, "other")) if meta.imported)
-        notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
+        imported = [name for meta, name in ((a, "baseline"), (b, "other")) if meta.imported and not meta.human]
+        if imported:
+            names = " and ".join(imported)
+            notes.append(f"the answers of the {names} were imported: their prompts and settings are unknown")
     elif not notes and a.identity.get("prompts") != b.identity.get("prompts") and not a.judges:
         notes.append("the prompts differ (wording or number): part of the difference may come from that")
     if a.coverage.limit != b.coverage.limit:

@@ -70,7 +70,9 @@ class MatchTally:
 
 def to_record(answer: Answer) -> Record:
     """Convert an answer to a record of the engine; without a reply it is a failed sample."""
-    response = None if answer.text is None else Response(answer.text)
+    response = None
+    if answer.text is not None:
+        response = Response(answer.text, latency_s=answer.latency_s, finish_reason=answer.finish_reason)
     return Record(answer.sample_id, answer.status, answer.repeat, response, answer.failure)
 
 

@@ -23,10 +23,10 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data, checked_data
 from snellen.engine import fingerprint, journal
 from snellen.engine.data_paths import absolute_places
-from snellen.engine.run_folder import IMPORTED, Coverage, RunFolder, RunMeta, RunSpec, Totals
+from snellen.engine.run_folder import HUMAN, IMPORTED, Coverage, RunFolder, RunMeta, RunSpec, Totals
 from snellen.errors import DataError, RunError, UsageError
 from snellen.formats import Answer, AnswerFile, AnswerSurvey, Problems, final, open_answers, survey
-from snellen.formats.base import FAILED_REQUESTS, NO_ANSWER
+from snellen.formats.base import FAILED_REQUESTS, NO_ANSWER, PEOPLE
 from snellen.formats.columns import answer_as_reply
 from snellen.formats.readers import first_columns
 from snellen.formats.writers import gold_text
@@ -56,24 +56,28 @@ class ImportTally:
 
     Attributes:
         questions: samples of the benchmark.
+        limit: how many of them, from the first, were to be answered; None: all.
         repeats: answers per question, by the highest repeat in the file.
         rows: usable rows of the file.
         answered: questions, times repeats, with a reply.
         failed: rows that count and hold no reply.
         empty: replies without any text.
         unknown: rows whose id is no sample's.
+        seconds: how long the answers took, as far as the file says.
         without_reply: the failed and empty rows.
         surplus: rows beyond the greatest number of repeats.
         gold: replies that are the gold answer as a table has it.
     """
 
     questions: int = 0
+    limit: int | None = None
     repeats: int = 1
     rows: int = 0
     answered: int = 0
     failed: int = 0
     empty: int = 0
     gold: int = 0
+    seconds: float = 0.0
     unknown: Problems = field(default_factory=Problems)
     without_reply: Problems = field(default_factory=Problems)
     surplus: Problems = field(default_factory=Problems)
@@ -89,7 +93,8 @@ class ImportTally:
     @property
     def expected(self) -> int:
         """Number of records of a complete run."""
-        return self.questions * self.repeats
+        questions = self.questions if self.limit is None else min(self.limit, self.questions)
+        return questions * self.repeats
 
     def notes(self) -> list[str]:
         """List what a reader of the scores must know, one line each; empty if nothing is odd."""
@@ -167,6 +172,7 @@ def import_run(
     reply_field: str | None = None,
     model: str | None = None,
     replace: bool = False,
+    limit: int | None = None,
 ) -> Run:
     """Make a run folder of answers that another program recorded; no request is sent.
 
@@ -179,6 +185,7 @@ def import_run(
         id_field, reply_field: the fields of the file, where they cannot be told by their names.
         model: who answered; None: the name in the file, else the file's own name.
         replace: an imported run of another file in `out` is replaced.
+        limit: only the first `limit` questions were to be answered; answers to others are left out.
 
     Returns:
         The run. Its `remarks` name rows without a sample, duplicates, and answers without a text.
@@ -202,7 +209,8 @@ def import_run(
     if not label:
         raise UsageError("--model is empty; the name of the model that answered was expected", "Omit --model.")
     name = registry.lasting_name(benchmark) if isinstance(benchmark, str) else subject.name
-    spec = RunSpec(benchmark=name, model=f"{IMPORTED}:{label}", data=where)
+    kind = HUMAN if file.form == PEOPLE else IMPORTED
+    spec = RunSpec(benchmark=name, model=f"{kind}:{label}", data=where, limit=limit)
     folder = RunFolder(out if out is not None else default_folder(spec))
     identity = _identity(spec, subject, path, file, reading)
     with folder.locked():
@@ -285,7 +293,7 @@ def _identity(spec: RunSpec, benchmark: Benchmark, path: Path, file: AnswerFile,
         "data": benchmark.digest(spec.data),
         "data_options": dict(spec.data.options),
         "model": {
-            "kind": IMPORTED,
+            "kind": spec.model.partition(":")[0],
             "name": spec.model.partition(":")[2],
             "answers": digest(content),
             "reading": file.about,
@@ -352,7 +360,9 @@ def _write(
     reading: IdReading,
     identity: Mapping[str, Any],
 ) -> ImportTally:
-    tally = ImportTally(rows=contents.rows, duplicates=contents.duplicates, unusable=contents.unusable)
+    tally = ImportTally(
+        limit=spec.limit, rows=contents.rows, duplicates=contents.duplicates, unusable=contents.unusable
+    )
     if file.form == AUTHORS:
         tally.unusable_are = "with remarks by the reader of the authors' form"
     tally.repeats = min(contents.repeats, MOST_REPEATS)
@@ -401,10 +411,10 @@ def _meta(
     return RunMeta(
         fingerprint=fingerprint.digest(full_identity),
         identity=full_identity,
-        coverage=Coverage(None, tally.questions),
+        coverage=Coverage(spec.limit, tally.questions),
         spec=spec,
         environment={"versions": {"snellen": __version__}, IMPORTED: msgspec.to_builtins(origin)},
-        totals=Totals(ok=tally.answered, error=tally.failed),
+        totals=Totals(ok=tally.answered, error=tally.failed, seconds=round(tally.seconds, 3)),
         state="complete" if tally.answered == tally.expected else "partial",
         restricted=benchmark.restricted,
         places=absolute_places(spec),
@@ -444,8 +454,11 @@ def _collect(
             tally.surplus.add(answer.where, f"{answer.sample_id!r}, repeat {answer.repeat:,}")
             continue
         row, position = place >> 32, place & 0xFFFFFFFF
+        if spec.limit is not None and position >= spec.limit:
+            continue
         record = without_failed_request(structs.replace(to_record(answer), sample_id=ids[row]), answer.where)
         text = "" if record.response is None else record.response.text
+        tally.seconds += answer.latency_s
         if record.response is None and record.status != "refused":
             tally.failed += 1
         else:

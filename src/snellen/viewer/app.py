@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -130,8 +131,8 @@ def _file_route(
 
 
 def _pages(site: Site) -> list[ViewPage]:
-    pages = load_pages()
-    return list(pages.values()) if site.settings.cases is None else [pages["review"]]
+    pages, cases = load_pages(), site.settings.cases
+    return list(pages.values()) if cases is None else [replace(pages["review"], title=cases.texts.title)]
 
 
 async def _form(request: Request) -> dict[str, str]:

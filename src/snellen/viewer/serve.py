@@ -41,7 +41,8 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
 
         app = view_app(replace(settings, port=listener.getsockname()[1]))
         address = address_of(settings.host, listener) + "/"
-        task = f"Viewing {settings.root}" if settings.cases is None else f"Reviewing {settings.cases.about}"
+        cases = settings.cases
+        task = f"Viewing {settings.root}" if cases is None else f"{cases.texts.doing} {cases.about}"
         if settings.token is not None:
             address += f"?token={settings.token}"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from snellen.engine.run_folder import IMPORTED
+from snellen.engine.run_folder import HUMAN, IMPORTED
 from snellen.media import other_pixels
 from snellen.models.trace import Step
 from snellen.runs import scoring
@@ -175,7 +175,7 @@ def public_model(name: str) -> tuple[str, str]:
     kind, colon, rest = name.partition(":")
     if not colon:
         return kind, kind
-    if kind == IMPORTED:
+    if kind in (IMPORTED, HUMAN):
         return kind, rest
     path = Path(rest)
     return kind, path.name if path.is_absolute() or rest.startswith((".", "~")) or "\\" in rest else rest

@@ -1,4 +1,4 @@
-"""Cases of the review page, whatever they are: replies of runs, or candidates of a benchmark.
+"""Cases of the review page, whatever they are: replies of runs, candidates of a benchmark, or questions that people answer.
 
 A source says which cases there are and what is seen of one, and keeps the decisions. The page does the rest: queue, keys, undo.
 """
@@ -10,7 +10,25 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from snellen.runs.reviews.agreement import ReviewAgreement
-from snellen.types import Part
+from snellen.types import MediaSettings, Part
+
+
+@dataclass(frozen=True)
+class ReviewTexts:
+    """What the page calls what people do with cases; `columns` are the headings of its list of cases."""
+
+    title: str = "Review"
+    doing: str = "Reviewing"
+    who: str = "Who reviews in this browser?"
+    about: str = (
+        "Decisions are kept under this name. Nobody sees the decisions of others on a case before having decided it."
+    )
+    people: str = "reviewers"
+    noun: str = "decision"
+    done: str = "decided"
+    columns: tuple[str, ...] = ("no.", "question", "answer", "your decision", "state")
+    overview: str = ""
+    end: str = "End the command with Ctrl-C when the others have decided too"
 
 
 @dataclass(frozen=True)
@@ -63,6 +81,9 @@ class ShownCase:
         blind: a sentence on what is hidden.
         view: variables of the source's template.
         parts: the question, where `view` has no `case` with it.
+        frames: how many frames of a video are shown.
+        words: the decisions on this case, where the source has none for all; the key of the last one is 0.
+        enter: Enter in a field takes the first decision.
         hidden: fields that the form sends back unchanged.
         mine: the reviewer's own decision; empty: none, or it does not count here.
         stale: the case has changed since.
@@ -74,6 +95,9 @@ class ShownCase:
     blind: str
     view: Mapping[str, Any]
     parts: tuple[Part, ...] = ()
+    frames: int = MediaSettings().frames
+    words: Mapping[str, str] = field(default_factory=dict)
+    enter: bool = False
     hidden: Mapping[str, str] = field(default_factory=dict)
     mine: str = ""
     stale: bool = False
@@ -85,13 +109,14 @@ class CaseSource(Protocol):
 
     A `token` names a `place` in addresses. A decision is on the disk before `decide` returns; one that arrives again from the
     same page (`client_id`) is there once. `last` is the case of the reviewer's last decision that stands, None without one.
-    `rows` are token, question, answer, own decision and state of each case; `saved` is a saved text with its media type.
+    `rows` are the token of a case and a text for each of `texts.columns`; `saved` is a saved text with its media type.
 
     Attributes:
         about: what is reviewed, in words.
-        template: of what is known about a case.
+        template: of what is known about a case; empty: nothing is.
         steps: the ways into the review, by the words `queue`, `audit`, `adjudicate` and `agreement`.
-        words: decisions, each with the text of its button.
+        words: decisions, each with the text of its button; empty: each case has its own, which `decide` checks.
+        texts: what the page calls all this.
         nouns: what a case is called, one and several.
         kept: where the decisions are written to, in words.
     """
@@ -100,6 +125,7 @@ class CaseSource(Protocol):
     template: str
     steps: Mapping[str, str]
     words: Mapping[str, str]
+    texts: ReviewTexts
     nouns: tuple[str, str]
     kept: str
 
@@ -114,5 +140,5 @@ class CaseSource(Protocol):
     def agreement(self, reviewer: str) -> tuple[ReviewAgreement, Mapping[str, Any]]:
         """Return the agreement as this reviewer may see it, and variables of its page: a `note`, and what else is shown."""
 
-    def rows(self, reviewer: str) -> Sequence[tuple[str, str, str, str, str]]: ...
+    def rows(self, reviewer: str) -> Sequence[tuple[str, ...]]: ...
     def saved(self, name: str) -> tuple[bytes, str]: ...

@@ -50,6 +50,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     const unsent = kept();
     const form = document.querySelector("form[data-review]");
+    if (innerWidth > 900) document.querySelector("[data-focus]")?.focus({ preventScroll: true }); // beside the question, not below it
     if (document.querySelector("[data-wait]")) setTimeout(() => location.reload(), 1000);
     // Another review may be served at the same address, with candidates of the same numbers.
     if (unsent && form && unsent.review === form.dataset.review) send(unsent);

@@ -6,17 +6,17 @@ Its cases are the replies of runs, without the names of their models, or those t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import SnellenError, UsageError
-from snellen.runs.reviews.case_source import CaseSource, ReviewQueue, ShownCase
+from snellen.runs.reviews.case_source import CaseSource, ReviewQueue, ReviewTexts, ShownCase
 from snellen.runs.reviews.decisions import reviewer_name
 from snellen.text import comma_list
-from snellen.types import Text
+from snellen.types import Image, MediaSettings, Part, Text
 from snellen.viewer.cases.case_view import CaseView, QuestionView
-from snellen.viewer.cases.pictures import shown_pictures
+from snellen.viewer.cases.pictures import Sender, shown_pictures
 from snellen.viewer.index import RunEntry
 from snellen.viewer.labels import benchmark_label
 from snellen.viewer.reviews.agreement_view import agreement_view
@@ -85,6 +85,7 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
         "reviewers": reviewers,
         "steps": STEPS if cases is None else cases.steps,
         "kept": RunCases.kept if cases is None else cases.kept,
+        "texts": ReviewTexts() if cases is None else cases.texts,
     }
     if cases is None and not state.step:
         return {**shared, "shape": "overview", "rows": _overview(site, state, reviewer)}
@@ -95,8 +96,11 @@ def view(site: Site, state: ReviewState) -> Mapping[str, Any]:
     if not reviewer and cases is not None:
         return {**shared, "shape": "name", "tabs": []}
     if cases is not None and not state.step:
-        rows = [(row, site.links.to(_step(state, "queue").changed(case=row[0]))) for row in cases.rows(reviewer)]
-        return {**shared, "shape": "list", "rows": rows, "open": sum(not row[3] for row, _ in rows)}
+        first = _step(state, "queue")
+        rows = [(row[1:], site.links.to(first.changed(case=row[0]))) for row in cases.rows(reviewer)]
+        total, done = len(cases.queue("queue", reviewer).cases), len(cases.decided("queue", reviewer))
+        counts = {"total": total, "open": total - done}
+        return {**shared, "shape": "list", "rows": rows, **counts, "begin": site.links.to(first)}
     if state.step == "agreement":
         agreement, further = source.agreement(reviewer)
         return {**shared, "shape": "agreement", **agreement_view(agreement, source.words), **further}
@@ -224,9 +228,22 @@ def _current(state: ReviewState, source: Cases, queue: ReviewQueue, decided: Any
 
 def _case_view(site: Site, shown: ShownCase) -> CaseView:
     """Return question and images of a case that is no reply of a run."""
-    texts = tuple(part.text for part in shown.parts if isinstance(part, Text))
-    question = QuestionView(texts, "", (), None, (), False, (), "", "")
-    return CaseView("", 0, question, "", tuple(shown_pictures(shown.parts, (), site.images)), ())
+    question = QuestionView(tuple(_texts(shown.parts)), "", (), None, (), False, (), "", "")
+    pictures = shown_pictures(shown.parts, (Sender("", MediaSettings(frames=shown.frames)),), site.images)
+    return CaseView("", 0, question, "", tuple(pictures), ())
+
+
+def _texts(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield the texts of a question; where one stands before a picture, also each picture's label, in its place."""
+    kinds = [isinstance(part, Text) for part in parts]
+    mixed, number = True in kinds and not all(kinds[kinds.index(True) :]), 0
+    for part in parts:
+        if isinstance(part, Text):
+            yield part.text
+            continue
+        number += 1
+        if mixed:
+            yield f"[{'image' if isinstance(part, Image) else 'video'} {number}]"
 
 
 def submit(site: Site, state: ReviewState, fields: Mapping[str, str]) -> ReviewState:
@@ -249,7 +266,7 @@ def submit(site: Site, state: ReviewState, fields: Mapping[str, str]) -> ReviewS
         undone = fields.get("last", "")
         _undo(source, undone, reviewer, client_id)
         return state.changed(case=undone, after="")
-    if word not in source.words or not state.case:
+    if (source.words and word not in source.words) or not word or not state.case:
         raise UsageError(f"the form names no decision: {word[:40]!r}", f"Decisions: {', '.join(source.words)}.")
     source.decide(source.place(state.case), state.step, reviewer, fields, client_id)
     return state.changed(case="", after=state.case)

@@ -13,7 +13,7 @@ from msgspec import structs
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.redaction import redact
 from snellen.runs.reviews.agreement import ReviewAgreement, review_agreement
-from snellen.runs.reviews.case_source import DecisionField, ReviewQueue, SeenDecision, ShownCase
+from snellen.runs.reviews.case_source import DecisionField, ReviewQueue, ReviewTexts, SeenDecision, ShownCase
 from snellen.runs.reviews.cases import shown_digest
 from snellen.runs.reviews.decisions import (
     DECISION_TEXTS,
@@ -51,6 +51,7 @@ class RunCases:
     template: str = "review_reply.html.jinja"
     steps: Mapping[str, str] = STEPS
     words: Mapping[str, str] = DECISION_TEXTS
+    texts: ReviewTexts = ReviewTexts()
     nouns: tuple[str, str] = ("reply", "replies")
     kept: str = "reviews.jsonl of the run"
 
