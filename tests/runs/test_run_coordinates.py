@@ -174,6 +174,29 @@ def test_gold_boxes_are_read_from_every_layout(tmp_path, header, cells):
     assert value(run, "accuracy@0.9") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("cell", "right"),
+    [
+        ([[110, 10], [300, 20], [300, 300], [110, 300]], 0.8),
+        ({"size": [10, 10], "counts": [20, 20, 60]}, 1.0),
+    ],
+)
+def test_a_table_of_points_has_polygons_or_masks_as_gold(tmp_path, cell, right):
+    path = table(tmp_path, lambda box: (json.dumps(cell),))
+    lines = [json.dumps({"id": str(at), "reply": '{"point_2d": [250, 250]}'}) for at in range(len(BOXES))]
+    (tmp_path / "replies.jsonl").write_text("\n".join(lines))
+    settings = {"images": tmp_path / "images", "benchmark_options": {"kind": "point"}, "out": tmp_path / "run"}
+    assert value(snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", **settings), "accuracy") == right
+
+
+def test_models_of_different_spaces_are_compared(tmp_path):
+    first = run_of(tmp_path)
+    lines = replies(tmp_path, lambda number, side: number)
+    settings = {"images": tmp_path / "images", "benchmark_options": {"coordinates": "pixel"}, "out": tmp_path / "other"}
+    second = snellen.evaluate(str(tmp_path / "boxes.csv"), f"replay:{lines}", **settings)
+    assert snellen.compare(first, second)
+
+
 def test_a_column_that_fits_two_orders_is_asked_for(tmp_path):
     path = table(tmp_path, lambda box: (json.dumps([110, 120, 160, 180]),))
     data = snellen.benchmarks.base.Data(images=tmp_path / "images")

@@ -18,7 +18,7 @@ from snellen.errors import UsageError
 from snellen.scoring.answers.written_regions import regions_of
 from snellen.scoring.coco import average_precision
 from snellen.scoring.coordinates import FORMS, SPACES, SentSize, SmartResize, parse_coordinates
-from snellen.scoring.grounding import GOLD_SPACE, IOU, REPLY_SPACE, SENT_SIZE, matched, overlap
+from snellen.scoring.grounding import GOLD_SPACE, IOU, REPLY_SPACE, SENT_SIZE, is_in_polygon, matched, overlap
 from snellen.scoring.scorers import by_kind, reading_of
 from snellen.types import Image, Prompt, Sample, Score, Text
 
@@ -256,6 +256,56 @@ def test_the_share_of_points_in_the_gold_box_is_the_score_of_several():
         by_kind(sample("points", "[0, 0, 50, 50]", (100, 100), "pixel"), "[[1, 1], [50, 50], [60, 1], [99, 99]]").value
         == 0.5
     )
+
+
+TRIANGLE = "[[0, 0], [100, 0], [0, 100]]"
+
+
+@pytest.mark.parametrize(
+    ("gold", "point", "right"),
+    [
+        (TRIANGLE, "[30, 30]", True),
+        (TRIANGLE, "[50, 50]", True),  # on the edge
+        (TRIANGLE, "[51, 50]", False),
+        ("[0, 0, 100, 0, 0, 100]", "[30, 30]", True),
+        ("[[0, 0, 10, 10], [80, 80, 90, 90]]", "[85, 80]", True),
+        ('{"size": [10, 10], "counts": [10, 10, 80]}', "[14, 50]", True),  # the second column
+        ('{"size": [10, 10], "counts": [10, 10, 80]}', "[16, 50]", False),
+        ('{"size": [10, 10], "counts": [10, 10, 80]}', "[4, 50]", False),
+    ],
+)
+def test_a_point_is_right_in_a_polygon_or_mask(gold, point, right):
+    assert by_kind(sample("point", gold, (100, 100), "pixel"), point).value == right
+
+
+@given(
+    corners=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=3, max_size=6),
+    x=st.integers(0, 20),
+    y=st.integers(0, 20),
+)
+def test_points_in_polygons_are_those_of_shapely(corners, x, y):
+    shapely = pytest.importorskip("shapely")
+    area = shapely.Polygon(corners)
+    if area.is_valid and area.area:
+        flat = tuple(Fraction(number) for corner in corners for number in corner)
+        assert is_in_polygon((Fraction(x), Fraction(y)), flat) == area.covers(shapely.Point(x, y))
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=3, max_size=3))
+def test_a_mask_in_compressed_run_lengths_is_read_pixel_by_pixel(rows):
+    mask = pytest.importorskip("pycocotools.mask")
+    import numpy as np
+
+    written = mask.encode(np.asfortranarray(rows, dtype=np.uint8))
+    gold = json.dumps({"size": [3, 4], "counts": written["counts"].decode()})
+    for y, row in enumerate(rows):
+        for x, is_on in enumerate(row):
+            assert by_kind(sample("point", gold, (4, 3), "pixel"), f"[{x}, {y}]").value == is_on
+
+
+def test_several_points_can_be_right_only_together():
+    question = sample("points", "[0, 0, 50, 50]", (100, 100), "pixel", **{"box.all_inside": True})
+    assert (by_kind(question, "[[1, 1], [60, 1]]").value, by_kind(question, "[[1, 1], [50, 50]]").value) == (0.0, 1.0)
 
 
 def test_reading_says_where_a_box_stands():

@@ -12,7 +12,7 @@ from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
 from snellen.benchmarks.table.summary import ODD_METRIC
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import UsageError
-from snellen.models.coordinates import family_of
+from snellen.models.coordinates import CoordinateFamily, family_of
 from snellen.scoring.coordinates import Coordinates, SentSize, parse_coordinates
 from snellen.scoring.grounding import COORDINATES, COORDINATES_BY, SENT, SIDES
 from snellen.types import Metric
@@ -67,14 +67,14 @@ def _decided(spec: RunSpec, benchmark: Benchmark) -> tuple[Coordinates, str]:
         return parse_coordinates(text), BY_OPTION
     if benchmark.table is not None and (space := benchmark.table.declaration.answer.space):
         return parse_coordinates(space, "[answer] space"), BY_BENCHMARK
-    if (family := family_of(spec.model)) is not None:
+    if (family := _family(spec)) is not None:
         return family[1].form, f"{BY_FAMILY} {family[0]}"
     return ASKED, BY_PROMPT
 
 
 def _sent_size(spec: RunSpec) -> str:
     """Return what decides the size of images as the model received them. Raises UsageError where nothing does."""
-    media, family = spec.options.media, family_of(spec.model)
+    media, family = spec.options.media, _family(spec)
     resize = None if family is None else family[1].resize
     if resize is None and media.max_long_side is None and media.max_pixels is None:
         raise UsageError(
@@ -82,6 +82,11 @@ def _sent_size(spec: RunSpec) -> str:
             "Send them at a size that it takes as it is: --max-long-side PIXELS or --max-pixels PIXELS.",
         )
     return msgspec.json.encode(SentSize(media.max_long_side, media.max_pixels, resize)).decode()
+
+
+def _family(spec: RunSpec) -> tuple[str, CoordinateFamily] | None:
+    """Return the family of a run's model; None for replayed answers, whose path says nothing of it."""
+    return None if spec.model.startswith("replay:") else family_of(spec.model)
 
 
 def _begun_without(folder: RunFolder) -> bool:

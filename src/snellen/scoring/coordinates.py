@@ -63,9 +63,9 @@ class Coordinates(Struct, frozen=True):
         return "[y, x]" if self.y_first else "[x, y]"
 
     def corners(self, numbers: Sequence[Fraction]) -> Numbers:
-        """Return left, top, right and bottom of the four numbers of a box, or x and y of the two of a point."""
-        if len(numbers) == 2:
-            return (numbers[1], numbers[0]) if self.y_first else (numbers[0], numbers[1])
+        """Return left, top, right and bottom of the four numbers of a box; of other even numbers each x with its y behind it."""
+        if len(numbers) != 4:
+            return tuple(numbers[at ^ 1] for at in range(len(numbers))) if self.y_first else tuple(numbers)
         first, second, third, fourth = numbers
         if self.order == "yxyx":
             return second, first, fourth, third

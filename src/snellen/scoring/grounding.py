@@ -13,13 +13,15 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import structs
 
 from snellen.errors import DataError, SnellenError
 from snellen.media.decode import read_header
 from snellen.scoring.answers.base import AnswerContext
 from snellen.scoring.answers.grounded import INVERTED, Fault, Frame, Grounded, Located, Value
-from snellen.scoring.answers.written_regions import regions_of, tags_of
+from snellen.scoring.answers.structure import whole_json
+from snellen.scoring.answers.written_regions import Region, regions_of, tags_of
 from snellen.scoring.coordinates import MOST, Coordinates, Numbers, SentSize, parse_coordinates
 from snellen.scoring.extract import Reading, read_as
 from snellen.scoring.replies.reply import outside_thinking
@@ -27,17 +29,13 @@ from snellen.types import Blob, Image, Sample, Score
 
 COORDINATES, COORDINATES_BY, SENT = "coordinates", "coordinates_by", "sent_size"
 """Settings of a benchmark: the space of replies, what chose it, and what decides the size of images as sent."""
-REPLY_SPACE, GOLD_SPACE, SENT_SIZE, BOX_FOR_POINT = (
-    "box.reply_space",
-    "box.gold_space",
-    "box.sent_size",
-    "box.for_point",
-)
+REPLY_SPACE, GOLD_SPACE, SENT_SIZE = "box.reply_space", "box.gold_space", "box.sent_size"
+BOX_FOR_POINT, ALL_INSIDE = "box.for_point", "box.all_inside"
 """Names of meta. No column of a user's table has such names."""
 IOU, CENTRE, DISTANCE, DISTANCE_SHARE = "box.iou", "box.centre_in_box", "box.distance_px", "box.distance_share"
 PRECISION, RECALL, BOXES, ODD = "box.precision", "box.recall", "box.boxes", "box.odd"
 META = (
-    *(REPLY_SPACE, GOLD_SPACE, SENT_SIZE, BOX_FOR_POINT),
+    *(REPLY_SPACE, GOLD_SPACE, SENT_SIZE, BOX_FOR_POINT, ALL_INSIDE),
     *(IOU, CENTRE, DISTANCE, DISTANCE_SHARE, PRECISION, RECALL, BOXES, ODD),
 )
 """Names of meta, and of what a score holds beside its value."""
@@ -62,7 +60,7 @@ def score_grounded(sample: Sample, reply: str) -> Score:
 
     A box is right if it overlaps the gold box by half or more (intersection over union); `detail` has the overlap and whether
     its centre lies in the gold box. A point is right in the gold box, or near the gold point; `detail` has the distance. Of
-    several points the share inside is the score, of several boxes the F1 at an overlap of half.
+    several points the share inside is the score (or whether all are, where that is declared), of several boxes the F1 at an overlap of half.
     """
     frames = _frames(sample)
     if frames is None:
@@ -99,14 +97,24 @@ def _read(sample: Sample, reply: str, frame: Frame) -> Reading:
 
 def gold_of(target: Any, kind: str, frame: Frame) -> Value:
     """Return the gold boxes or points of a cell. Raises DataError for a cell that holds none."""
-    regions = regions_of(target)
+    if kind in ("point", "points") and run_lengths(str(target)) is not None:
+        return ()
+    regions = _as_polygon(regions_of(target)) if kind in ("point", "points") else regions_of(target)
     located = [frame.located(region) for region in regions]
     value = tuple(one for one in located if isinstance(one, Located))
     fault = next((one for one in located if isinstance(one, Fault)), None)
-    wanted = (4,) if kind in ("box", "boxes") else (2, 4)
-    if fault or not value or (kind == "box" and len(value) > 1) or any(len(one.numbers) not in wanted for one in value):
+    lengths = {len(one.numbers) for one in value}
+    wrong = lengths - {4} if kind in ("box", "boxes") else {length for length in lengths if length % 2 or length < 2}
+    if fault or not value or (kind == "box" and len(value) > 1) or wrong:
         raise DataError(f"the gold answer {str(target)[:80]!r} is no {kind}" + (f": {fault}" if fault else ""))
     return value
+
+
+def _as_polygon(regions: list[Region]) -> list[Region]:
+    """Return three and more corners, each a pair, as one polygon; other regions as they are."""
+    if len(regions) < 3 or any(len(one.numbers) != 2 for one in regions):
+        return regions
+    return [regions[0]._replace(numbers=tuple(number for one in regions for number in one.numbers))]
 
 
 def require_gold(target: Any, kind: str, space: Coordinates) -> None:
@@ -134,7 +142,12 @@ def is_inside(point: Numbers, box: Numbers) -> bool:
 
 def matched(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> int:
     """Count the pairs of a greedy matching by falling overlap, of half or more; each box is matched once."""
-    pairs = [(overlap(one, other), at, place) for at, one in enumerate(predicted) for place, other in enumerate(gold)]
+    pairs = [
+        (overlap(one, other), at, place)
+        for at, one in enumerate(predicted)
+        for place, other in enumerate(gold)
+        if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    ]
     used: set[tuple[str, int]] = set()
     for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
         if share >= OVERLAP and not {("p", at), ("g", place)} & used:
@@ -151,15 +164,80 @@ def _compared(sample: Sample, value: Value, gold: Value, size: tuple[int, int]) 
         share, middle = overlap(numbers, gold[0].numbers), _middle(numbers)
         detail = {IOU: str(float(share)), CENTRE: str(float(is_inside(middle, gold[0].numbers)))}
         return float(share >= OVERLAP), detail
-    if len(gold[0].numbers) == 4:
-        inside = [any(is_inside(one.numbers, box.numbers) for box in gold) for one in value]
-        share_inside = sum(inside) / len(inside) if inside else 0.0
-        return share_inside, {}
-    distance = min(math.dist(numbers, one.numbers) for one in gold) if numbers else math.inf
-    of_diagonal = distance / math.hypot(*size)
+    is_right = [_is_right(one.numbers, sample, gold, size) for one in value]
+    if sample.kind == "points":
+        together = sum(is_right) / len(is_right) if is_right else 0.0
+        return (float(together == 1) if sample.meta.get(ALL_INSIDE) else together), {}
+    points = [one.numbers for one in gold if len(one.numbers) == 2]
+    detail = {}
+    if points and numbers:
+        distance = min(math.dist(numbers, point) for point in points)
+        detail = {DISTANCE: str(distance), DISTANCE_SHARE: str(distance / math.hypot(*size))}
+    return float(any(is_right)), detail
+
+
+def _is_right(point: Numbers, sample: Sample, gold: Value, size: tuple[int, int]) -> bool:
+    """Return True for a point in a gold box, polygon or mask, edges included, or near a gold point."""
+    if (mask := run_lengths(str(sample.target))) is not None:
+        high, wide = mask["size"]
+        column, row = (
+            round(min(max(number * side / whole, 0), side - 1))
+            for number, side, whole in zip(point, (wide, high), size, strict=True)
+        )
+        return _is_set(mask["counts"], column * high + row)
     near = sample.meta.get("tolerance")
-    detail = {DISTANCE: str(distance), DISTANCE_SHARE: str(of_diagonal)}
-    return float(of_diagonal <= (NEAR if near is None else float(near))), detail
+    reach = (NEAR if near is None else float(near)) * math.hypot(*size)
+    return any(
+        math.dist(point, one.numbers) <= reach
+        if len(one.numbers) == 2
+        else is_inside(point, one.numbers)
+        if len(one.numbers) == 4
+        else is_in_polygon(point, one.numbers)
+        for one in gold
+    )
+
+
+def is_in_polygon(point: Numbers, corners: Numbers) -> bool:
+    """Return True for a point in a polygon of x, y, x, y … or on its edge (even-odd rule)."""
+    x, y = point
+    inside = False
+    pairs = list(zip(corners[::2], corners[1::2], strict=True))
+    for (x1, y1), (x2, y2) in zip(pairs, (*pairs[1:], pairs[0]), strict=True):
+        cross = (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1)
+        if cross == 0 and min(x1, x2) <= x <= max(x1, x2) and min(y1, y2) <= y <= max(y1, y2):
+            return True
+        if (y1 > y) != (y2 > y) and (cross > 0) == (y2 > y1):
+            inside = not inside
+    return inside
+
+
+@lru_cache(maxsize=16)
+def run_lengths(cell: str) -> Mapping[str, Any] | None:
+    """Return a mask in COCO's run-length encoding (`size`, `counts` by column); None for any other cell.
+
+    Raises:
+        DataError: its counts are compressed, and pycocotools is missing.
+    """
+    data = whole_json(cell) if '"counts"' in cell else None
+    if not isinstance(data, dict) or not {"size", "counts"} <= data.keys():
+        return None
+    if isinstance(data["counts"], str):
+        try:
+            from pycocotools.mask import decode
+        except ImportError as error:
+            raise DataError(
+                "a gold mask has compressed counts, which pycocotools reads", "Run: pip install 'snellen[grounding]'"
+            ) from error
+        pixels = decode({"size": data["size"], "counts": data["counts"].encode()}).flatten(order="F")
+        changes = np.flatnonzero(np.diff(np.concatenate(([0], pixels))))
+        return {"size": data["size"], "counts": np.diff(np.concatenate(([0], changes, [len(pixels)]))).tolist()}
+    return data
+
+
+def _is_set(counts: Sequence[int], place: int) -> bool:
+    """Return True if the pixel at a place lies in a run of the mask: runs without and with it take turns."""
+    ends = np.cumsum(counts)
+    return bool(int(np.searchsorted(ends, place, side="right")) % 2 and place < ends[-1])
 
 
 def _oddness(value: Value, frame: Frame) -> str:

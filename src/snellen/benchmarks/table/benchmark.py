@@ -37,6 +37,7 @@ from snellen.benchmarks.table.wording import prompt_writer
 from snellen.errors import UsageError
 from snellen.scoring.coordinates import Coordinates
 from snellen.scoring.grounding import (
+    ALL_INSIDE,
     BOX_FOR_POINT,
     COORDINATES,
     COORDINATES_BY,
@@ -143,6 +144,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         size=lambda data: _size(table.survey(data), data),
         digest=lambda data: table.survey(data).digest,
         options=OPTIONS,
+        wording=frozenset((COORDINATES, COORDINATES_BY, SENT)),
         about=_about(declaration),
         files=lambda data: _files(table.opened(data).open()),
         reading=lambda data: reading_of(table.survey(data)),
@@ -313,7 +315,7 @@ def sample_writer(rules: TableRules) -> Callable[..., Sample]:
 
 def _spaces_of(kind: str, rules: TableRules) -> dict[str, Any]:
     """Return the spaces of replies and gold answers as meta; none where coordinates count in the space of the gold answer."""
-    gold, box_for_point = rules.gold, rules.declaration.answer.box_for_point
+    gold, declared = rules.gold, rules.declaration.answer
     coordinates = rules.coordinates
     if kind in ("boxes", "points") and gold is None:
         gold = Coordinates("unit")  # shares of the sides or not, an overlap is the same
@@ -324,7 +326,8 @@ def _spaces_of(kind: str, rules: TableRules) -> dict[str, Any]:
     meta: dict[str, Any] = {REPLY_SPACE: str(coordinates), GOLD_SPACE: str(gold)}
     if rules.sent_size and coordinates.space == "sent-pixel":
         meta[SENT_SIZE] = rules.sent_size
-    return {**meta, BOX_FOR_POINT: True} if box_for_point else meta
+    flags = {BOX_FOR_POINT: declared.box_for_point, ALL_INSIDE: declared.all_inside}
+    return meta | {name: True for name, is_declared in flags.items() if is_declared}
 
 
 def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:

@@ -142,11 +142,13 @@ class AnswerSpace(Strict, frozen=True):
     Attributes:
         space: the space, and the order behind a colon, that prompts ask for: `thousand`, `pixel:xywh`.
         gold: those of the gold answers; default: recognised from the column.
+        all_inside: several points are right only together; default: the share of them that is.
         box_for_point: of a box that answers a question for a point, the centre counts.
     """
 
     space: str = ""
     gold: str = ""
+    all_inside: bool = False
     box_for_point: bool = False
 
 

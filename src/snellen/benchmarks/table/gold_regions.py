@@ -47,10 +47,14 @@ class GoldRegions(Struct):
     order: str = ""
     regions: list[tuple[Region, Size | None]] = field(default_factory=list)
     images: int = 0
+    masks: int = 0
 
     def add(self, cell: Any, size: Callable[[], Size | None]) -> None:
         """Add the regions of a gold cell, if it holds some; `size` is called for those of the first rows."""
         if not may_hold_regions(cell):
+            return
+        if ({"size", "counts"} <= cell.keys()) if isinstance(cell, dict) else '"counts"' in cell:
+            self.masks += 1
             return
         found = [one for one in regions_of(cell) if len(one.numbers) in (2, 4) and None not in one.numbers]
         if not found:
@@ -61,6 +65,8 @@ class GoldRegions(Struct):
 
     def fits(self) -> tuple[Coordinates, ...]:
         """Return the spaces and orders that fit the column, one if it tells; none where no image has a size."""
+        if self.masks and not self.regions:
+            return (Coordinates("pixel"),)
         if not self.images:
             return ()
         boxes = [one for one in self.regions if len(one[0].numbers) == 4]

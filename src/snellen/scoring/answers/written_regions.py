@@ -16,7 +16,7 @@ from snellen.scoring.coordinates import exact
 
 MOST_REGIONS = 1_000
 """Boxes or points of one reply; more are no answer."""
-MOST_CHARACTERS = 200_000
+MOST_CHARACTERS, MOST_CORNERS = 200_000, 20_000
 _FIELDS = ("bbox2d", "bbox", "box2d", "box", "boundingbox", "point2d", "point", "points", "coordinates", "click")
 _HOLDERS = ("answer", "result", "results", "objects", "boxes", "bboxes", "detections", "predictions", "annotations")
 _EDGES = {"left": "x1", "top": "y1", "right": "x2", "bottom": "y2", "width": "w", "height": "h"}
@@ -43,7 +43,7 @@ _STEP = re.compile(r"<loc(_?)(\d{1,4})>")
 
 
 class Region(NamedTuple):
-    """A box (four numbers) or a point (two) as it is written.
+    """A box (four numbers), a point (two) or the corners of a polygon (six and more) as it is written.
 
     Attributes:
         numbers: None stands for what is no finite number.
@@ -141,7 +141,7 @@ def _in_data(data: Any, label: str = "", score: float | None = None) -> Iterator
         yield from _in_fields(data)
     elif isinstance(data, Sequence) and not isinstance(data, str):
         if data and not any(isinstance(one, (Mapping, Sequence)) and not isinstance(one, str) for one in data):
-            if len(data) <= 8:
+            if len(data) <= MOST_CORNERS:
                 yield Region(tuple(map(exact, data)), "order", label, score)
             return
         for one in data:
