@@ -20,7 +20,7 @@ from snellen.scoring.coco import average_precision
 from snellen.scoring.coordinates import FORMS, SPACES, SentSize, SmartResize, parse_coordinates
 from snellen.scoring.grounding import GOLD_SPACE, IOU, REPLY_SPACE, SENT_SIZE, is_in_polygon, matched, overlap
 from snellen.scoring.scorers import by_kind, reading_of
-from snellen.types import Image, Prompt, Sample, Score, Text
+from snellen.types import Image, MediaSettings, Prompt, Sample, Score, Text
 
 STEPS = 10_000
 SIZES = st.tuples(st.integers(1, 4_000), st.integers(1, 4_000))
@@ -215,8 +215,10 @@ def test_sent_pixels_are_those_of_the_image_after_all_resizing():
         and resize.size(20, 20) == (56, 56)
         and resize.size(9_000, 4_500) == (5_068, 2_520)
     )
-    sent = json.dumps({"max_long_side": 500, "resize": {"factor": 28, "min_pixels": 3_136, "max_pixels": 12_845_056}})
-    assert SentSize(500, None, resize).of(1000, 700) == (504, 336)
+    sent = json.dumps(
+        {"media": {"max_long_side": 500}, "resize": {"factor": 28, "min_pixels": 3_136, "max_pixels": 12_845_056}}
+    )
+    assert SentSize(MediaSettings(max_long_side=500), resize).of(1000, 700) == (504, 336)
     question = sample("box", "[0, 0, 500, 350]", (1000, 700), "sent-pixel", **{SENT_SIZE: sent})
     assert by_kind(question, "[0, 0, 252, 168]").detail[IOU] == "1.0"
 

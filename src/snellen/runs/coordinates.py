@@ -15,7 +15,7 @@ from snellen.errors import UsageError
 from snellen.models.coordinates import CoordinateFamily, family_of
 from snellen.scoring.coordinates import Coordinates, SentSize, parse_coordinates
 from snellen.scoring.grounding import COORDINATES, COORDINATES_BY, SENT, SIDES
-from snellen.types import Metric
+from snellen.types import MediaSettings, Metric
 
 BY_OPTION, BY_BENCHMARK, BY_PROMPT, BY_FAMILY = "--coordinates", "the benchmark's prompt", "the prompt", "family"
 SETTINGS = (COORDINATES, COORDINATES_BY, SENT)
@@ -76,12 +76,23 @@ def _sent_size(spec: RunSpec) -> str:
     """Return what decides the size of images as the model received them. Raises UsageError where nothing does."""
     media, family = spec.options.media, _family(spec)
     resize = None if family is None else family[1].resize
-    if resize is None and media.max_long_side is None and media.max_pixels is None:
+    if any(word in media.corrupt for word in ("downscale", "square")):
+        raise UsageError(
+            f"--coordinates sent-pixel: --corrupt {media.corrupt} changes the size of images",
+            "Omit one of the two: a box in such pixels would be read as one of the whole image.",
+        )
+    limits = MediaSettings(
+        max_long_side=media.max_long_side,
+        max_pixels=media.max_pixels,
+        min_pixels=media.min_pixels,
+        resize=media.resize,
+    )
+    if resize is None and limits == MediaSettings():
         raise UsageError(
             f"--coordinates sent-pixel: nothing says to which size {spec.model} resizes images",
             "Send them at a size that it takes as it is: --max-long-side PIXELS or --max-pixels PIXELS.",
         )
-    return msgspec.json.encode(SentSize(media.max_long_side, media.max_pixels, resize)).decode()
+    return msgspec.json.encode(SentSize(limits, resize)).decode()
 
 
 def _family(spec: RunSpec) -> tuple[str, CoordinateFamily] | None:

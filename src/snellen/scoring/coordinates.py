@@ -154,11 +154,10 @@ class SmartResize(Struct, frozen=True, forbid_unknown_fields=True):
 class SentSize(Struct, frozen=True, omit_defaults=True):
     """What decides the size of an image as the model received it: the settings of the run, then the model's processor."""
 
-    max_long_side: int | None = None
-    max_pixels: int | None = None
+    media: MediaSettings = MediaSettings()
     resize: SmartResize | None = None
 
     def of(self, width: int, height: int) -> tuple[int, int]:
         """Return width and height in pixels as the model received an image."""
-        size = fitted(width, height, MediaSettings(max_long_side=self.max_long_side, max_pixels=self.max_pixels))
+        size = fitted(width, height, self.media)
         return size if self.resize is None else self.resize.size(*size)
