@@ -107,10 +107,14 @@ def test_a_run_begun_before_spaces_were_recorded_keeps_its_reading(tmp_path):
     for options in (meta["spec"]["data"]["options"], meta["identity"]["data_options"]):
         options.clear()
     path.write_text(json.dumps(meta))
-    (run.path / "summary.json").unlink()
+    snellen.score(run.path)
     old = snellen.load_run(run.path, trust=True)
     assert [metric.name for metric in old.figures()["strict"]] == ["accuracy", "invalid", "error"]
     assert old.figures()["strict"][0].value == 1.0
+    assert snellen.score(run.path, benchmark_options={"coordinates": "thousand"})[0].metrics["strict"][0].value < 1.0
+    assert old.figures()["strict"][0].value == 1.0 and "coordinates" not in json.loads(
+        (run.path / "summary.json").read_text()
+    )
     spec = old.meta.spec
     assert with_coordinates(spec, old.benchmark, old.folder) == spec
 
@@ -147,6 +151,15 @@ def test_a_declared_space_comes_before_that_of_the_family(tmp_path):
     data = snellen.benchmarks.base.Data(images=tmp_path / "images")
     options = with_coordinates(RunSpec(benchmark=str(toml), model="api:gemini", data=data), subject).data.options
     assert (options["coordinates"], options["coordinates_by"]) == ("percent:xyxy", "the benchmark's prompt")
+
+
+def test_a_space_for_a_table_without_boxes_is_refused(tmp_path):
+    (tmp_path / "words.csv").write_text("question,answer\nWhat is it?,dog\nAnd this?,cat\n")
+    spec = RunSpec(
+        benchmark="words", model="api:gpt-5", data=snellen.benchmarks.base.Data(options={"coordinates": "unit"})
+    )
+    with pytest.raises(UsageError, match="no answer is a box or a point"):
+        with_coordinates(spec, open_table(str(tmp_path / "words.csv")))
 
 
 def test_sent_pixels_without_a_known_size_are_refused(tmp_path):

@@ -40,6 +40,11 @@ def with_coordinates(spec: RunSpec, benchmark: Benchmark, folder: RunFolder | No
     surveyed = benchmark.table.survey(spec.data)
     rules = surveyed.rules
     if not SIDES.keys() & surveyed.kinds.keys():
+        if COORDINATES in options:
+            raise UsageError(
+                f"{benchmark.name}: --coordinates has no effect, since no answer is a box or a point",
+                f"Omit it, or say what its answers are: --kind box. They are now: {', '.join(surveyed.kinds)}.",
+            )
         return spec
     if rules.gold is None:
         if rules.gold_fits:

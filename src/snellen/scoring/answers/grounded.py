@@ -103,13 +103,7 @@ class Grounded(AnswerType):
         placed = [one if isinstance(one, Fault) else self._as_asked(one) for one in located]
         if fault := next((one for one in placed if isinstance(one, Fault)), None):
             return fault
-        value = tuple(one for one in placed if not isinstance(one, Fault))
-        if self._several:
-            return value
-        different = list(dict.fromkeys(one.numbers for one in value))
-        if len(different) > 1:
-            return Fault(f"two answers: {', '.join(map(shown, different[:2]))}")
-        return value[:1]
+        return self._joined([one for one in placed if not isinstance(one, Fault)])
 
     def same(self, value: Any, gold: Any) -> bool:
         return bool(value == gold)
@@ -134,14 +128,16 @@ class Grounded(AnswerType):
         found = self.find(sentence)
         if not found:
             return None
-        first, last, values = found[0], found[-1], [one.value for one in found]
-        if len(found) == 1 or any(isinstance(value, Fault) for value in values):
-            return next((one for one in found if isinstance(one.value, Fault)), first)
-        if self._several:
-            return Found(tuple(part for value in values for part in value), first.start, last.end)
-        different = list(dict.fromkeys(value[0].numbers for value in values))
-        value = first.value if len(different) == 1 else Fault(f"two answers: {', '.join(map(shown, different[:2]))}")
-        return Found(value, first.start, last.end)
+        if fault := next((one for one in found if isinstance(one.value, Fault)), None):
+            return fault
+        return Found(self._joined([part for one in found for part in one.value]), found[0].start, found[-1].end)
+
+    def _joined(self, located: Sequence[Located]) -> Value | Fault:
+        """Return several regions as one value; different ones are no answer to a question with one."""
+        different = list(dict.fromkeys(one.numbers for one in located))
+        if len(different) > 1 and not self._several:
+            return Fault(f"two answers: {', '.join(map(shown, different[:2]))}")
+        return tuple(located) if self._several else tuple(located[:1])
 
     def _as_asked(self, one: Located) -> Located:
         if self._sides == 4 or len(one.numbers) == 2:
