@@ -202,6 +202,22 @@ def test_a_table_of_points_has_polygons_or_masks_as_gold(tmp_path, cell, right):
     assert value(snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", **settings), "accuracy") == right
 
 
+def test_a_mask_in_an_image_file_is_the_place_where_points_are_right(tmp_path):
+    path = table(tmp_path, lambda box: ("mask.png",))
+    mask = Image.new("L", (640, 480))
+    mask.paste(255, (0, 0, 320, 240))
+    mask.save(tmp_path / "images" / "mask.png")
+    lines = [json.dumps({"id": str(at), "reply": json.dumps([[499, 498], [0, 0], [600, 100]][at])}) for at in range(3)]
+    (tmp_path / "replies.jsonl").write_text("\n".join(lines))
+    settings = {
+        "images": tmp_path / "images",
+        "benchmark_options": {"kind": "point", "map": "image=image,answer=answer"},
+        "out": tmp_path / "run",
+    }
+    run = snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", limit=3, **settings)
+    assert [row["value"] for row in run.scores().to_pylist()] == [1.0, 1.0, 0.0]
+
+
 def test_models_of_different_spaces_are_compared(tmp_path):
     first = run_of(tmp_path)
     lines = replies(tmp_path, lambda number, side: number)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from snellen.errors import DataError, SnellenError
 from snellen.media.decode import read_header
@@ -228,10 +229,15 @@ def run_lengths(cell: str) -> Mapping[str, Any] | None:
             raise DataError(
                 "a gold mask has compressed counts, which pycocotools reads", "Run: pip install 'snellen[grounding]'"
             ) from error
-        pixels = decode({"size": data["size"], "counts": data["counts"].encode()}).flatten(order="F")
-        changes = np.flatnonzero(np.diff(np.concatenate(([0], pixels))))
-        return {"size": data["size"], "counts": np.diff(np.concatenate(([0], changes, [len(pixels)]))).tolist()}
+        return mask_runs(decode({"size": data["size"], "counts": data["counts"].encode()}))
     return data
+
+
+def mask_runs(pixels: NDArray[Any]) -> dict[str, Any]:
+    """Return a mask ([height, width], 0 outside) in COCO's run-length encoding without compression."""
+    column = pixels.flatten(order="F") > 0
+    changes = np.flatnonzero(np.diff(np.concatenate(([False], column)).astype(np.int8)))
+    return {"size": [*pixels.shape], "counts": np.diff(np.concatenate(([0], changes, [len(column)]))).tolist()}
 
 
 def _is_set(counts: Sequence[int], place: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from snellen.benchmarks.table.column_names import plain_name
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.scoring.answers.written_regions import Region, regions_of
 from snellen.scoring.coordinates import MOST, Coordinates, exact
 
@@ -53,7 +54,7 @@ class GoldRegions(Struct):
         """Add the regions of a gold cell, if it holds some; `size` is called for those of the first rows."""
         if not may_hold_regions(cell):
             return
-        if ({"size", "counts"} <= cell.keys()) if isinstance(cell, dict) else '"counts"' in cell:
+        if ({"size", "counts"} <= cell.keys()) if isinstance(cell, dict) else '"counts"' in cell or _is_file(cell):
             self.masks += 1
             return
         found = [one for one in regions_of(cell) if len(one.numbers) in (2, 4) and None not in one.numbers]
@@ -126,8 +127,14 @@ def order_of_columns(spec: object) -> str:
 
 
 def may_hold_regions(cell: Any) -> bool:
-    """Return True for a cell whose first character, or whose type, is that of coordinates."""
-    return cell.lstrip()[:1] in ("[", "(", "{", "<") if isinstance(cell, str) else isinstance(cell, (list, tuple, dict))
+    """Return True for a cell whose first character, or whose type, is that of coordinates, and for the name of a mask's file."""
+    if not isinstance(cell, str):
+        return isinstance(cell, (list, tuple, dict))
+    return cell.lstrip()[:1] in ("[", "(", "{", "<") or _is_file(cell)
+
+
+def _is_file(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES)
 
 
 def joined_columns(

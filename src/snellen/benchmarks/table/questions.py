@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.table.alike import AlikeTexts, options_level
@@ -22,7 +23,7 @@ from snellen.benchmarks.table.gold_kinds import (
 )
 from snellen.benchmarks.table.gold_regions import joined_columns
 from snellen.benchmarks.table.history import turns_of
-from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES, VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.languages import ENGLISH, truth_words
 from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.meta import values_reader
@@ -39,11 +40,12 @@ from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, placed, question_text
-from snellen.errors import DataError
+from snellen.errors import DataError, MediaError
+from snellen.media.decode import open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.scoring.coordinates import Coordinates
-from snellen.scoring.grounding import SIDES, require_gold
-from snellen.types import Blob, Image, Kind, Video
+from snellen.scoring.grounding import SIDES, mask_runs, require_gold
+from snellen.types import Blob, Image, Kind, MediaSettings, Video
 
 CUT = 80
 NO_MEDIA: tuple[tuple[Blob, ...], tuple[Video, ...]] = ((), ())
@@ -176,6 +178,8 @@ class QuestionReader:
         if self._drawn is not None:
             options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
         wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
+        if wanted in ("point", "points") and isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES):
+            cell = _mask_of(cell, self._root)
         if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
             answer, kind = _chosen(cell, options, wanted, rules)
             if self._seed is not None:
@@ -226,6 +230,20 @@ class QuestionReader:
         if named is None:
             raise CellError(f"its kind is {text[:CUT]!r}; one of {', '.join(SETTLED)} or {OPEN} was expected")
         return named
+
+
+def _mask_of(name: str, root: ImageRoot) -> str:
+    """Return the mask in an image file as run lengths. Raises CellError for one that is not found or cannot be decoded."""
+    import numpy as np  # few tables have masks
+
+    blob = root.find(name)
+    if blob is None:
+        raise CellError(f"its mask {name[:CUT]!r} is not among the images")
+    try:
+        pixels = np.asarray(open_image(Image(blob), MediaSettings()))[:, :, 0]
+    except MediaError as error:
+        raise CellError(error.message) from error
+    return msgspec.json.encode(mask_runs(pixels)).decode()
 
 
 def id_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], str]:
