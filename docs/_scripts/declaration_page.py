@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.table.declaration import (
+    AnswerSpace,
     Cards,
     Cell,
     Declaration,
@@ -44,6 +45,7 @@ SECTIONS = {
     "rows": Cell,
     "group": Group,
     "prompt": PromptStyle,
+    "answer": AnswerSpace,
     "score": ScoreRule,
     "report": Report,
     "figure": Figure,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from snellen.reports.plots.base import Plot
     from snellen.runs.check.finding import Finding
     from snellen.runs.check.result import CheckResult, Example, ExamplePart
+    from snellen.types import MediaSettings
 
 REDRAW_S = 0.2
 
@@ -100,6 +101,8 @@ def check(
     progress = None if output.quiet or output.as_json or not sys.stderr.isatty() else _Progress()
     update = None if progress is None else progress.update
     result = check_benchmark(subject, place, settings, name=benchmark, on_progress=update)
+    if (asked := _in_space(subject, place, options.model, media.settings(), result)) != place:
+        place, result = asked, check_benchmark(subject, asked, settings, name=benchmark)
     if progress is not None:
         redraw(" " * 40 + "\r")
     if options.write is not None:
@@ -132,6 +135,23 @@ def _draw(result: CheckResult, folder: Path) -> None:
 
     write_figures(draw, folder, "--figures")
     note(f"Written: {folder}")
+
+
+def _in_space(subject: Benchmark, place: Data, model: str | None, media: MediaSettings, result: CheckResult) -> Data:
+    """Return the data with the space in which a run would ask for boxes and points, where one is decided."""
+    from snellen.engine.run_folder import RunSpec
+    from snellen.models.base import ModelOptions
+    from snellen.runs.coordinates import with_coordinates
+    from snellen.scoring.grounding import SIDES
+
+    if subject.table is None or not SIDES.keys() & result.kinds.keys():
+        return place
+    spec = RunSpec(benchmark=subject.name, model=model or "", data=place, options=ModelOptions(media=media))
+    try:
+        return with_coordinates(spec, subject).data
+    except UsageError as error:  # the run would stop; what the column says stands in the result
+        note(f"note: {error.message}. {error.hint}")
+        return place
 
 
 def _benchmark(name: str, data: Data) -> Benchmark:

@@ -15,6 +15,7 @@ from snellen.cli.option_parsing import option, option_of, values
 from snellen.engine.run_folder import RunSpec
 from snellen.errors import UsageError
 from snellen.models.base import ModelOptions
+from snellen.scoring.coordinates import parse_coordinates
 from snellen.setting import settings_of
 from snellen.types import Generation, MediaSettings
 
@@ -102,6 +103,19 @@ class DataOptions:
         value="ROLE=COLUMN,…",
     )
 
+    coordinates: str | None = option(
+        "Space, and order, in which replies write boxes and points: unit, percent, thousand, pixel, sent-pixel; xyxy, xywh, "
+        "cxcywh, yxyx.",
+        value="SPACE[:ORDER]",
+        said="the benchmark's, the model family's, else the prompt asks for thousand",
+        panel=DATA,
+    )
+    gold_space: str | None = option(
+        "Space and order of the gold boxes and points.",
+        value="SPACE[:ORDER]",
+        said="recognised from the column",
+        panel=DATA,
+    )
     as_kit: bool = option(
         "Read a table of questions as VLMEvalKit does: `None` and `NA` are empty cells.", False, panel=DATA
     )
@@ -109,6 +123,10 @@ class DataOptions:
     def benchmark_options(self) -> dict[str, str]:
         """Return the benchmark's settings by name, --map among them; raise UsageError for one that is no pair."""
         settings = (parse_pairs(self.pairs) if self.pairs else {}) | ({"as_kit": "true"} if self.as_kit else {})
+        if self.coordinates is not None:
+            settings |= {"coordinates": str(parse_coordinates(self.coordinates)), "coordinates_by": "--coordinates"}
+        if self.gold_space is not None:
+            settings["gold-space"] = str(parse_coordinates(self.gold_space, "--gold-space"))
         mapped = [*filter(None, [settings.get("map")]), *(self.column_map or ())]
         return {**settings, "map": ",".join(mapped)} if mapped else settings
 

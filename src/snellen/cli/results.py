@@ -18,6 +18,7 @@ from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
 from snellen.runs.caveats import empty_replies, reply_faults
+from snellen.runs.coordinates import coordinates_line, odd_line
 from snellen.scoring.metric_text import bracketed, is_detail, legend, mark, span
 from snellen.types import Metric
 
@@ -168,7 +169,8 @@ def _show(
             usual = judge_command(run.path)
             judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {judging}")
-        for line in reply_faults(run.meta):
+        odd = odd_line(next(iter(metrics.values()), ()))
+        for line in filter(None, (coordinates_line(run.meta.spec), odd, *reply_faults(run.meta))):
             print(f"{run.benchmark.name} · {run.meta.spec.model}: {line}")
         print(_last_line(run, report))
         print_notes(run.remarks)

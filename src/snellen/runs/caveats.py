@@ -12,6 +12,7 @@ from snellen.engine.run_folder import RunMeta
 from snellen.models.api.prices import provider_of
 from snellen.models.api.reply import CALLS, MEMBER, THOUGHTS
 from snellen.models.api.services import PROVIDERS, service
+from snellen.runs.coordinates import coordinates_line
 from snellen.runs.status import ENDED
 from snellen.types import NOWHERE, THINKING_ALONE, Generation, MediaSettings
 
@@ -22,7 +23,7 @@ GOLD_HELD_BACK = "The gold answers of this benchmark are restricted and not show
 class Caveat(NamedTuple):
     """One caveat, without a capital and a full stop, and its subject, for places with room for a few."""
 
-    about: Literal["part", "state", "lost", "cut", "empty", "pictures", "repeats", "version", "origin", "data"]
+    about: Literal["part", "state", "lost", "cut", "empty", "pictures", "repeats", "version", "origin", "data", "space"]
     text: str
 
 
@@ -66,6 +67,8 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         digest = str(meta.imported.get("digest"))[:DIGEST_SHOWN]
         how = "a person gave them" if meta.human else "how the model was asked is unknown"
         yield Caveat("origin", f"the answers were imported from {meta.imported.get('file')} ({digest}…): {how}")
+    if line := coordinates_line(meta.spec):
+        yield Caveat("space", line)
     if meta.reading:
         yield Caveat("data", meta.reading)
     made_with = meta.identity.get("benchmark_version")

@@ -21,6 +21,7 @@ from snellen.event_loop import in_loop
 from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
+from snellen.runs.coordinates import with_coordinates
 from snellen.runs.run import Run
 from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
 from snellen.runs.settings import find_benchmark
@@ -88,6 +89,7 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
     require_protocol(spec.data.options, spec.system)
     if subject.with_media is not None:
         spec = structs.replace(spec, data=subject.with_media(spec.data, spec.options.media))
+    spec = with_coordinates(spec, subject, folder)
     require_whole_data(subject, spec)
     return spec, subject
 

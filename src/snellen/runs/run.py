@@ -18,6 +18,7 @@ from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
 from snellen.errors import DataError, SnellenError, UsageError
+from snellen.runs.coordinates import chosen, reread, with_coordinates
 from snellen.runs.settings import find_benchmark
 from snellen.runs.status import State, present_state
 from snellen.runs.trust import find_named, guarded
@@ -49,7 +50,7 @@ def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: boo
         RunError: there is no run in `path`, or a file of it is a link.
     """
     folder = RunFolder(path)
-    meta = located(folder, verified_meta(folder))
+    meta = reread(folder, located(folder, verified_meta(folder)))
     subject = None if benchmark is None else guarded(benchmark, folder, meta, trust=trust)
     return Run(folder, meta, subject, trust=trust, reopened=True)
 
@@ -176,7 +177,8 @@ class Run:
             {**before.options, **(options or {})},
             before.seed,
         )
-        spec = structs.replace(self.meta.spec, data=moved_data)
+        spec = with_coordinates(structs.replace(self.meta.spec, data=moved_data), self.benchmark, self.folder)
+        moved_data = spec.data
         digest, recorded = self.benchmark.digest(moved_data), self.meta.identity.get("data")
         if not same_questions(recorded, digest) and recorded != "":
             raise DataError(
@@ -280,6 +282,8 @@ class Run:
                 return False
             saved = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError, RecursionError):
+            return False
+        if saved.get("coordinates", {}) != chosen(self.meta.spec):
             return False
         return ("judge" in saved) == (judged is not None) and ("reader" in saved) == (read is not None)
 
@@ -470,13 +474,15 @@ class Run:
 
     def _save(self, summary: Summary, judge: Verdicts | None) -> None:
         """Write summary.json; keep profiles that were not scored this time, if of the same records."""
-        if not self.writable:
-            return
+        if not self.writable or (chosen(self.meta.spec) and not chosen(self.folder.meta().spec)):
+            return  # of a run begun without a space the summary stays that of its own reading
         head: dict[str, Any] = {
             "fingerprint": self.meta.fingerprint,
             "rows": summary.rows,
             "expected": summary.expected,
         }
+        if space := chosen(self.meta.spec):
+            head["coordinates"] = space
         if judge is not None and judge.by:
             head["judge"] = {
                 "model": judge.model,

@@ -15,6 +15,7 @@ from snellen.errors import DataError, UsageError
 from snellen.formats import open_answers
 from snellen.formats.base import SHOWN, Problems
 from snellen.runs import scoring
+from snellen.runs.coordinates import odd_line
 from snellen.runs.external_answers import id_hint, score_file, score_results
 from snellen.runs.judge.verdicts import Replies, judged_by
 from snellen.runs.reviews.rules import ReviewRules
@@ -128,7 +129,14 @@ def _score_run(
     _some_used(replies, summary, run.benchmark, about, id_is)
     headline = run.headline(summary.metrics)
     remarks = [] if run.writable else [f"{run.path} is read-only: its summary.json is not updated"]
-    lines = [*summary.notes, *([] if headline is None else [headline.text]), *remarks, *run.notes()]
+    odd = odd_line(next(iter(summary.metrics.values()), ()))
+    lines = [
+        *summary.notes,
+        *filter(None, [odd]),
+        *([] if headline is None else [headline.text]),
+        *remarks,
+        *run.notes(),
+    ]
     return summary, [*lines, *(replies.notes() if replies is not None else ())]
 
 

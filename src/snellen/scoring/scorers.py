@@ -15,6 +15,7 @@ from snellen.scoring.answers import AnswerContext, AnswerType
 from snellen.scoring.answers.base import LEVELS
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
 from snellen.scoring.extract.base import VERBATIM
+from snellen.scoring.grounding import grounded_reading, is_grounded, score_grounded
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -134,6 +135,8 @@ def by_kind(sample: Sample, reply: str) -> Score:
     >>> by_kind(sample, "**no smoking**").verdict
     'correct'
     """
+    if is_grounded(sample):
+        return score_grounded(sample, reply)
     return judged(sample, reply) if sample.kind == "judged" else _score(sample.kind, sample, reply)
 
 
@@ -157,6 +160,8 @@ def reading_of(sample: Sample, reply: str) -> Reading | None:
     """Return how a reply is read by the kind of its sample; None for the kind `open`, and for a choice whose options are not known."""
     if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
         return None
+    if is_grounded(sample):
+        return grounded_reading(sample, reply)
     answer, accepted = _asked(sample.kind, sample)
     return read_as(answer, reply, list(map(str, accepted)))
 

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile
 from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source
+from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.meta import groups_by_row
 from snellen.benchmarks.table.paragraph import reading_of
@@ -34,6 +35,18 @@ from snellen.benchmarks.table.summary import (
 from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
 from snellen.benchmarks.table.wording import prompt_writer
 from snellen.errors import UsageError
+from snellen.scoring.coordinates import Coordinates
+from snellen.scoring.grounding import (
+    ALL_INSIDE,
+    BOX_FOR_POINT,
+    COORDINATES,
+    COORDINATES_BY,
+    GOLD_SPACE,
+    REPLY_SPACE,
+    SENT,
+    SENT_SIZE,
+    SIDES,
+)
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
 from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
 from snellen.sources.hub import HUB
@@ -55,6 +68,10 @@ OPTIONS: Mapping[str, str] = {
     "each": "the list of rows in a JSON file: data.items",
     "sheet": "the sheet of an Excel file",
     "encoding": "the encoding of a text file that is not UTF-8 and has no byte order mark",
+    COORDINATES: "space and order in which replies write boxes and points: thousand, pixel:xywh (snellen run --coordinates)",
+    COORDINATES_BY: "what chose them, as a run records it",
+    SENT: "what decides the size of images as the model received them, as a run records it",
+    GOLD_OPTION: "space and order of the gold boxes and points; default: recognised from the column",
     "as_kit": "true: read the table as VLMEvalKit does, with pandas: `None` and `NA` are empty, 007 is 7",
 }
 PromptWriter: TypeAlias = Callable[[Question], Prompt]
@@ -127,6 +144,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         size=lambda data: _size(table.survey(data), data),
         digest=lambda data: table.survey(data).digest,
         options=OPTIONS,
+        wording=frozenset((COORDINATES, COORDINATES_BY, SENT)),
         about=_about(declaration),
         files=lambda data: _files(table.opened(data).open()),
         reading=lambda data: reading_of(table.survey(data)),
@@ -248,7 +266,14 @@ def prompts_of(rules: TableRules) -> PromptWriter:
     write: PromptWriter = partial(declared_prompt, style)
     if not rules.declared and not style.is_worded:
         form, language = rules.truth_form, rules.language
-        write = prompt_writer(style, in_question=rules.in_question, form=form, language=language)
+        write = prompt_writer(
+            style,
+            in_question=rules.in_question,
+            form=form,
+            language=language,
+            coordinates=rules.coordinates,
+            asks_space=rules.asks_space,
+        )
 
     def written(question: Question) -> Prompt:
         prompt = write(question)
@@ -275,6 +300,8 @@ def sample_writer(rules: TableRules) -> Callable[..., Sample]:
             meta[CHANCE] = str(1 / (2 ** len(question.options) - 1))
         elif question.kind == "truth":
             meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
+        if question.kind in SIDES:
+            meta |= _spaces_of(question.kind, rules)
         for name, known in question.known.items():
             meta[TEXT_LEVEL if name == "level" else name] = known
         meta.update(more)
@@ -284,6 +311,23 @@ def sample_writer(rules: TableRules) -> Callable[..., Sample]:
         )
 
     return sample
+
+
+def _spaces_of(kind: str, rules: TableRules) -> dict[str, Any]:
+    """Return the spaces of replies and gold answers as meta; none where coordinates count in the space of the gold answer."""
+    gold, declared = rules.gold, rules.declaration.answer
+    coordinates = rules.coordinates
+    if kind in ("boxes", "points") and gold is None:
+        gold = Coordinates("unit")  # shares of the sides or not, an overlap is the same
+    if coordinates is None and gold is not None and (gold.order != "xyxy" or kind in ("boxes", "points")):
+        coordinates = Coordinates(gold.space)  # a width and a height are no corners
+    if coordinates is None or gold is None:
+        return {}
+    meta: dict[str, Any] = {REPLY_SPACE: str(coordinates), GOLD_SPACE: str(gold)}
+    if rules.sent_size and coordinates.space == "sent-pixel":
+        meta[SENT_SIZE] = rules.sent_size
+    flags = {BOX_FOR_POINT: declared.box_for_point, ALL_INSIDE: declared.all_inside}
+    return meta | {name: True for name, is_declared in flags.items() if is_declared}
 
 
 def _rotations(question: Question) -> Iterator[tuple[Question, dict[str, str]]]:

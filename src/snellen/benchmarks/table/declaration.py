@@ -136,6 +136,22 @@ class Group(Strict, frozen=True):
     parts: tuple[tuple[int, ...], ...] = ()
 
 
+class AnswerSpace(Strict, frozen=True):
+    """Coordinates of the answers of a benchmark.
+
+    Attributes:
+        space: the space, and the order behind a colon, that prompts ask for: `thousand`, `pixel:xywh`.
+        gold: those of the gold answers; default: recognised from the column.
+        all_inside: several points are right only together; default: the share of them that is.
+        box_for_point: of a box that answers a question for a point, the centre counts.
+    """
+
+    space: str = ""
+    gold: str = ""
+    all_inside: bool = False
+    box_for_point: bool = False
+
+
 class PromptStyle(Strict, frozen=True):
     """Words around the question.
 
@@ -396,6 +412,7 @@ class Declaration(Strict, frozen=True):
     group: Mapping[str, tuple[str, ...] | Group] = {}
     prompt: PromptStyle = PromptStyle()
     score: ScoreRule | None = None
+    answer: AnswerSpace = AnswerSpace()
     report: tuple[Report, ...] = ()
     figure: tuple[Figure, ...] = field(default_factory=tuple)
     version: str = "1"

@@ -176,6 +176,10 @@ def form_of_value(cell: Any) -> str:
         whole = cell == int(cell) if cell == cell and abs(cell) < 1e18 else False
         return ("bit" if cell in (0, 1) else "whole") if whole and cell >= 0 else "number"
     if isinstance(cell, (list, tuple)):
+        if cell and all(isinstance(one, (list, tuple)) and len(one) == 4 and all(map(_is_number, one)) for one in cell):
+            return "boxes"
+        if cell and all(isinstance(one, dict) and not {"bbox", "bbox_2d", "box_2d"}.isdisjoint(one) for one in cell):
+            return "boxes"
         return {4: "box", 2: "point"}.get(len(cell), "texts") if cell and all(map(_is_number, cell)) else "texts"
     return "json" if isinstance(cell, dict) else "text"
 
@@ -190,7 +194,7 @@ def form_of(text: str) -> str:
 
     Returns:
         `truth`, `letter` (of a truth value), `bit` (0 or 1), `whole` (a whole number from 0), `number`, `clock`, `colon` (a time or
-        a ratio), `ratio`, `slashed` (a date whose month may stand first), `date`, `time`, `quantity`, `formula`, `box`, `point`,
+        a ratio), `ratio`, `slashed` (a date whose month may stand first), `date`, `time`, `quantity`, `formula`, `box`, `boxes`, `point`,
         `json`, `texts` (several accepted ones), else `text`.
     """
     plain = undressed(text)
@@ -296,7 +300,10 @@ def is_free_text(text: str, question: str) -> bool:
 
 _KIND_OF_FORM = {
     **{"clock": "time", "slashed": "date", "ratio": "quantity", "whole": "count", "bit": "count"},
-    **{form: form for form in ("truth", "number", "date", "time", "quantity", "formula", "box", "point", "json")},
+    **{
+        form: form
+        for form in ("truth", "number", "date", "time", "quantity", "formula", "box", "boxes", "point", "json")
+    },
 }
 
 

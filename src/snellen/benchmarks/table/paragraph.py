@@ -28,6 +28,8 @@ NOUNS = {
     "quantity": ("quantity", "quantities"),
     "short": ("short answer", "short answers"),
     "box": ("box", "boxes"),
+    "boxes": ("set of boxes", "sets of boxes"),
+    "points": ("set of points", "sets of points"),
     "json": ("object", "objects"),
     "judged": ("free text", "free texts"),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from snellen.benchmarks.table.alike import AlikeTexts, options_level
@@ -20,8 +21,9 @@ from snellen.benchmarks.table.gold_kinds import (
     kind_of,
     kind_of_texts,
 )
+from snellen.benchmarks.table.gold_regions import joined_columns
 from snellen.benchmarks.table.history import turns_of
-from snellen.benchmarks.table.images import VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES, VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.languages import ENGLISH, truth_words
 from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.meta import values_reader
@@ -38,9 +40,12 @@ from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, placed, question_text
-from snellen.errors import DataError
+from snellen.errors import DataError, MediaError
+from snellen.media.decode import open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
-from snellen.types import Blob, Image, Kind, Video
+from snellen.scoring.coordinates import Coordinates
+from snellen.scoring.grounding import SIDES, mask_runs, require_gold
+from snellen.types import Blob, Image, Kind, MediaSettings, Video
 
 CUT = 80
 NO_MEDIA: tuple[tuple[Blob, ...], tuple[Video, ...]] = ((), ())
@@ -73,6 +78,11 @@ class TableRules(Struct, frozen=True):
         shuffle: the seed by which options are shuffled; None: they stand as in the file.
         classes: the classes of class folders, which are the options of every row.
         labels: every label of the table, from which options are drawn (`make`).
+        gold: the space and order of gold boxes and points; None: not known.
+        gold_fits: those that fit the column, where several do.
+        coordinates: the space and order in which replies are read; None: those of the gold answers.
+        asks_space: prompts say in words in which space.
+        sent_size: what decides the size of images as the model received them, as the run recorded it.
     """
 
     declaration: Declaration
@@ -89,6 +99,11 @@ class TableRules(Struct, frozen=True):
     shuffle: int | None = None
     classes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    gold: Coordinates | None = None
+    gold_fits: tuple[Coordinates, ...] = ()
+    coordinates: Coordinates | None = None
+    asks_space: bool = False
+    sent_size: str = ""
 
     @property
     def declared(self) -> bool:
@@ -115,7 +130,8 @@ class QuestionReader:
         self._rules, self._root, self._references = rules, root, references
         self._id, self._options = id_reader(rules), options_reader(rules)
         self._columns = values_reader(rules.declaration)
-        self._question, self._answer = readers["question"], readers["answer"]
+        self._question = readers["question"]
+        self._answer = joined_columns(readers["answer"], rows["answer"])
         self._rubric, self._hint = readers.get(RUBRIC), readers.get("hint")
         self._history, self._system = readers.get("history"), readers.get("system")
         self._declared = rules.declared
@@ -144,7 +160,7 @@ class QuestionReader:
         rules = self._rules
         images, videos = NO_MEDIA
         if self._has_media:
-            images, videos = _media(row, number, rules, self._root, self._references)
+            images, videos = media_of(row, number, rules, self._root, self._references)
         if self._has_media and not images and not videos:
             if rules.declaration.without_image == "drop":
                 return None
@@ -162,6 +178,8 @@ class QuestionReader:
         if self._drawn is not None:
             options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
         wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
+        if wanted in ("point", "points") and isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES):
+            cell = _mask_of(cell, self._root)
         if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
             answer, kind = _chosen(cell, options, wanted, rules)
             if self._seed is not None:
@@ -214,6 +232,20 @@ class QuestionReader:
         return named
 
 
+def _mask_of(name: str, root: ImageRoot) -> str:
+    """Return the mask in an image file as run lengths. Raises CellError for one that is not found or cannot be decoded."""
+    import numpy as np  # few tables have masks
+
+    blob = root.find(name)
+    if blob is None:
+        raise CellError(f"its mask {name[:CUT]!r} is not among the images")
+    try:
+        pixels = np.asarray(open_image(Image(blob), MediaSettings()))[:, :, 0]
+    except MediaError as error:
+        raise CellError(error.message) from error
+    return msgspec.json.encode(mask_runs(pixels)).decode()
+
+
 def id_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], str]:
     """Return what reads the id of a row: the file's own, else the row's number."""
     spec = rules.spec("id")
@@ -230,9 +262,10 @@ def id_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], str]:
     return read
 
 
-def _media(
+def media_of(
     row: Mapping[str, Any], number: int, rules: TableRules, root: ImageRoot, references: References | None
 ) -> tuple[tuple[Blob, ...], tuple[Video, ...]]:
+    """Return the images and clips of a row. Raises CellError for one that is not found."""
     blobs: list[Blob] = []
     for role in ("image", "video"):
         spec = rules.spec(role)
@@ -340,9 +373,7 @@ def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tu
         else ()
     )
     is_several = (
-        len(texts) > 1
-        and kind_of(cell, rules.facts) not in ("box", "point")
-        and wanted in ("", OPEN, "text", "name", "judged")
+        len(texts) > 1 and kind_of(cell, rules.facts) not in SIDES and wanted in ("", OPEN, "text", "name", "judged")
     )
     kind = (
         wanted
@@ -381,6 +412,12 @@ def _typed_answer(
         raise CellError("it has no answer")
     if kind == "text":
         return text, kind, rules.alike.level_of(text)
+    if kind in SIDES and rules.gold is not None:
+        try:
+            require_gold(text, kind, rules.gold)
+        except DataError as error:
+            raise CellError(error.message) from error
+        return text, kind, known
     try:
         gold = checked(kind, text, AnswerContext(question=question, **known))
     except GoldError as error:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
-from snellen.scoring import metrics, scorers, statistics
+from snellen.scoring import grounding, metrics, scorers, statistics
+from snellen.scoring.coco import average_precision
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word
 from snellen.types import Metric, Sample, Score
@@ -21,9 +24,12 @@ RESERVED = frozenset(
     (
         *(TARGET, REPLY, CHANCE, FORM, QUESTION, ROTATION, ROTATIONS, "kind", "repeat", "unit", "aliases", "paths"),
         *("names", "decimal", "day_first", "tolerance", "rubric", "stage", "judge_source", scorers.TEXT_LEVEL),
+        *grounding.META,
     )
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
+ODD_METRIC, MOST_ODD = "coordinates-odd", 0.2
+"""Name of the share of replies whose coordinates show a wrong space, and up to where it is not worth a warning."""
 POSITIONAL = ("choice", "truth")
 
 
@@ -43,15 +49,76 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
     if ROTATION in scores.meta:
         figures.append(circular_accuracy(scores))
         first = _first_rotation(scores)
-    figures.append(metrics.accuracy(first))
+    boxes = list(region_figures(first))
+    is_boxes = "kind" in first.meta and set(first.meta["kind"].names) == {"box"} and grounding.IOU in first.meta
+    figures.append(metrics.accuracy(first, "accuracy@0.5" if is_boxes else "accuracy"))
+    figures += boxes
     kinds = scores.meta.get("kind")
     if kinds is not None and len(kinds.names) > 1:
         figures += [metrics.accuracy(rows, f"accuracy/kind/{kind}") for kind, rows in first.by("kind")]
     for name in sorted(set(scores.meta) - RESERVED):
         figures += [metrics.accuracy(rows, f"accuracy/{name}/{value}") for value, rows in first.by(name)]
     figures += position_bias(scores)
+    figures += odd_share(scores)
     figures += [metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]
     return figures
+
+
+def region_figures(scores: Scores) -> Iterator[Metric]:
+    """Yield the figures of questions for boxes and points: mean overlap, accuracy by overlap, distances.
+
+    A reply without a box has an overlap of 0. Distances are those of replies with a point.
+    """
+    for kind, rows in scores.by("kind") if scores.meta.keys() & set(grounding.META) else ():
+        rows = rows.select(~np.isnan(rows.value))
+        if kind == "box" and grounding.IOU in rows.meta:
+            shares = _numbers(rows, grounding.IOU, 0.0)
+            yield _mean("iou", shares, rows)
+            mixed = len(scores.meta["kind"].names) > 1
+            for least in (0.25, *((0.5,) if mixed else ()), 0.75, 0.9):
+                yield _mean(f"accuracy@{least:g}", (shares >= least).astype(np.float64), rows)
+            yield _mean("centre_in_box", _numbers(rows, grounding.CENTRE, 0.0), rows)
+        elif kind == "boxes" and grounding.PRECISION in rows.meta:
+            yield metrics.accuracy(rows, "f1@0.5")
+            yield _mean("precision@0.5", _numbers(rows, grounding.PRECISION, 0.0), rows)
+            yield _mean("recall@0.5", _numbers(rows, grounding.RECALL, 0.0), rows)
+            yield from coco_figures(rows)
+        elif kind == "point" and grounding.DISTANCE in rows.meta:
+            read = rows.select(rows.meta[grounding.DISTANCE].codes >= 0)
+            for name, unit in ((grounding.DISTANCE, "px"), (grounding.DISTANCE_SHARE, "of the diagonal")):
+                figure = _mean(name.removeprefix("box."), _numbers(read, name, 0.0), read, unit)
+                yield structs.replace(figure, lower_is_better=True)
+
+
+def coco_figures(rows: Scores) -> Iterator[Metric]:
+    """Yield COCO's average precision, without an interval; nothing without pycocotools."""
+    column = rows.column(grounding.BOXES)
+    found = average_precision([msgspec.json.decode(column.names[code]) for code in column.codes if code >= 0])
+    for name, value in () if found is None else (("coco_map", found.ap), ("coco_ap50", found.ap50)):
+        yield Metric(name, value, len(rows), None, coverage=len(rows) / max(rows.expected, 1))
+
+
+def odd_share(scores: Scores) -> Iterator[Metric]:
+    """Yield the share of replies whose coordinates show a wrong space, where it is above `MOST_ODD`: `coordinates-odd`."""
+    column = scores.meta.get(grounding.ODD)
+    if column is None or not (column.codes >= 0).any():
+        return
+    read = scores.select(column.codes >= 0)
+    odd = 1.0 - _equal(read.meta[grounding.ODD], grounding.NOT_ODD, np.ones(len(read), dtype=bool))
+    if odd.mean() > MOST_ODD:
+        yield structs.replace(_mean(ODD_METRIC, odd, read), lower_is_better=True)
+
+
+def _mean(
+    name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]], rows: Scores, unit: str = "fraction"
+) -> Metric:
+    return statistics.mean_of(name, values, rows.group, expected=rows.expected, cluster=cluster_word(rows), unit=unit)
+
+
+def _numbers(rows: Scores, name: str, missing: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return a column of numbers, with a value for rows that have none."""
+    column = rows.column(name)
+    return np.array([*map(float, column.names), missing])[column.codes]
 
 
 def position_bias(scores: Scores) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ import itertools
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,6 +25,8 @@ from snellen.benchmarks.table.cells import CONVENTIONS
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import kind_named
+from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
+from snellen.benchmarks.table.gold_regions import GoldRegions, joined_columns, may_hold_regions, order_of_columns
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot, codes_of_names
 from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
@@ -51,6 +53,7 @@ from snellen.benchmarks.table.questions import (
     QuestionReader,
     TableRules,
     id_reader,
+    media_of,
     options_reader,
 )
 from snellen.benchmarks.table.rows import (
@@ -66,6 +69,8 @@ from snellen.benchmarks.table.rows import (
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
+from snellen.scoring.coordinates import SPACES, parse_coordinates
+from snellen.scoring.grounding import COORDINATES, COORDINATES_BY, SENT, blob_size
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
 from snellen.types import Kind
@@ -378,10 +383,11 @@ class _Surveyor:
         declaration = structs.replace(self.declaration, rows=rows)
         made = rows.get("options")
         counts, ids, classes, labels = AnswerCounts(), IdCounts(_id_columns(recognised)), set[str](), set[str]()
-        golds, votes = GoldTexts(), LanguageVotes()
+        golds, votes, regions = GoldTexts(), LanguageVotes(), GoldRegions(order_of_columns(rows["answer"]))
         kit = ColumnForms() if self._is_compared(table) else None
         used = {column for spec in rows.values() for column in columns_of(spec)} | set(LETTERS)
-        options_of, answer_of = options_reader(TableRules(declaration)), cell_reader(rows["answer"])
+        options_of = options_reader(TableRules(declaration))
+        answer_of = joined_columns(cell_reader(rows["answer"]), rows["answer"])
         drawn = isinstance(made, Cell) and made.make is not None
         question_of = cell_reader(rows["question"])
         for number, (_, row) in enumerate(rows_read):
@@ -403,6 +409,8 @@ class _Surveyor:
                 counts.add(cell, options, text)
                 if isinstance(cell, str) and len(options) < 2:
                     golds.add(unmarked(cell.strip()))
+                if len(options) < 2 and may_hold_regions(cell):
+                    regions.add(cell, partial(_first_size, row, number, TableRules(declaration), table.root))
             except CellError:
                 continue
         rows = self._with_ids(rows, ids, recognised)
@@ -421,8 +429,31 @@ class _Surveyor:
                 "alike": golds.alike(),
                 "labels": tuple(sorted(labels - {""})),
                 "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
+                **self._spaces(regions, recognised.notes),
             },
         )
+
+    def _spaces(self, regions: GoldRegions, notes: list[str]) -> dict[str, Any]:
+        """Return in which spaces gold boxes and replies are read, by the names of `TableRules`; note what the column says."""
+        options, declared = self.data.options, self.declaration.answer
+        named = options.get(GOLD_OPTION) or declared.gold
+        gold = parse_coordinates(named, "--gold-space") if named else None
+        chosen = options.get(COORDINATES, "")
+        fits = regions.fits() if gold is None else ()
+        if gold is None and len(fits) == 1:
+            gold = fits[0]
+        if regions.regions and gold is not None:
+            notes.append(f"gold coordinates are {gold} ({SPACES[gold.space]})")
+        elif fits:
+            named = " and ".join(map(str, fits))
+            notes.append(f"gold coordinates could be {named}: say which, as in --gold-space {fits[0]}")
+        return {
+            "gold": gold,
+            "gold_fits": fits if gold is None else (),
+            "coordinates": parse_coordinates(chosen) if chosen else None,
+            "asks_space": bool(chosen) and not options.get(COORDINATES_BY, "").startswith("family"),
+            "sent_size": options.get(SENT, ""),
+        }
 
     def _is_compared(self, table: Rows) -> bool:
         """Return True if the user asks for the difference to VLMEvalKit's reading: -o as_kit=false."""
@@ -568,6 +599,15 @@ class _Surveyor:
         if first_is_always_right(answers):
             surveyed.rules = structs.replace(rules, shuffle=SEED)
             surveyed.notes.append(f"the first option is always right, so that options are shuffled with seed {SEED}")
+
+
+def _first_size(row: Row, number: int, rules: TableRules, root: ImageRoot) -> tuple[int, int] | None:
+    """Return width and height of the first image of a row; None without a readable one."""
+    try:
+        images, _ = media_of(row, number, rules, root, None)
+    except CellError:
+        return None
+    return blob_size(images[0]) if images else None
 
 
 def _absent_columns(declared: Declaration, table: Rows) -> list[str]:

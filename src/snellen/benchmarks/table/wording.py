@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from snellen.benchmarks.table.cells import options_in
 from snellen.benchmarks.table.declaration import PromptStyle
 from snellen.benchmarks.table.gold_kinds import is_ratio
-from snellen.benchmarks.table.languages import ENGLISH, languages
+from snellen.benchmarks.table.languages import ENGLISH, Language, languages
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.prompts import prompt_text
 from snellen.benchmarks.table.question import Question
+from snellen.scoring.coordinates import FORMS, MOST, Coordinates
+from snellen.scoring.grounding import SIDES
 from snellen.types import Image, Part, Prompt, Text, Video
 
 _MARK = re.compile(
@@ -28,10 +30,18 @@ _REQUESTED_AS = {"count": "number", "short": "text", "name": "text"}
 
 
 def prompt_writer(
-    style: PromptStyle, *, in_question: bool = False, form: str = "yes/no", language: str = ENGLISH
+    style: PromptStyle,
+    *,
+    in_question: bool = False,
+    form: str = "yes/no",
+    language: str = ENGLISH,
+    coordinates: Coordinates | None = None,
+    asks_space: bool = False,
 ) -> Callable[[Question], Prompt]:
     """Return what makes the prompts of a table: it raises CellError for another number of image marks than of images."""
-    write = text_writer(style, in_question=in_question, form=form, language=language)
+    write = text_writer(
+        style, in_question=in_question, form=form, language=language, coordinates=coordinates, asks_space=asks_space
+    )
     return lambda question: Prompt(tuple(placed(write(question), [*map(Image, question.images), *question.videos])))
 
 
@@ -47,7 +57,15 @@ def question_text(
     return text_writer(style, in_question=in_question, form=form, language=language)(question)
 
 
-def text_writer(style: PromptStyle, *, in_question: bool, form: str, language: str) -> Callable[[Question], str]:
+def text_writer(
+    style: PromptStyle,
+    *,
+    in_question: bool,
+    form: str,
+    language: str,
+    coordinates: Coordinates | None = None,
+    asks_space: bool = False,
+) -> Callable[[Question], str]:
     """Return what makes the texts of prompts, with their image marks.
 
     Args:
@@ -55,6 +73,8 @@ def text_writer(style: PromptStyle, *, in_question: bool, form: str, language: s
         in_question: the question holds its options, and is sent as it is.
         form: how truth questions are answered, `yes/no` or `T/F`.
         language: the code of the language of the request.
+        coordinates: the space and order in which boxes and points are asked for; None: nothing is said of them.
+        asks_space: the space is named in words.
     """
     if not is_plain(style):
         return lambda question: prompt_text(style, question.question, question.options, question.hint, question.cells)
@@ -67,10 +87,22 @@ def text_writer(style: PromptStyle, *, in_question: bool, form: str, language: s
             if not lists_options(question):
                 lines += [f"{letter}. {text}" for letter, text in question.options.items()]
             if request := words.requests.get(requested_as(question, form)):
+                if coordinates is not None and question.kind in SIDES:
+                    request = _in_space(request, coordinates, words if asks_space else None)
                 lines.append(request)
         return "\n".join(lines)
 
     return write
+
+
+def _in_space(request: str, coordinates: Coordinates, words: Language | None) -> str:
+    """Return the request for boxes or points in the order of the coordinates, and in their space where words are given."""
+    request = request.replace(FORMS["xyxy"], coordinates.box_form).replace("[x, y]", coordinates.point_form)
+    if words is None:
+        return request
+    most = MOST.get(coordinates.space)
+    space = words.requests["pixels"] if most is None else words.requests["shares"].replace("{most}", str(most))
+    return f"{request} {space}"
 
 
 def requested_as(question: Question, form: str) -> str:

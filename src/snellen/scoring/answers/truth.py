@@ -85,8 +85,7 @@ def _offers_both(sentence: Sentence) -> bool:
         and one.after < other.first <= one.after + 5
         and (
             sentence.words[one.after].text in either
-            or ((_is_hedged(sentence, one) or _is_or(sentence, one))
-            and _is_hedged(sentence, other))
+            or ((_is_hedged(sentence, one) or _is_or(sentence, one)) and _is_hedged(sentence, other))
         )
         for one, other in pairs
     )

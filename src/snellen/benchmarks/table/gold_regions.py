@@ -1,0 +1,156 @@
+"""Space and order of a column of gold boxes or points, told from the whole column and the sizes of its images.
+
+An order fits if every box then lies in its image with its corners in order. A smaller space is taken before a larger one that
+fits too if so many boxes would lie in it by chance less than once in a hundred times. What stays open is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+
+from snellen.benchmarks.table.column_names import plain_name
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES
+from snellen.scoring.answers.written_regions import Region, regions_of
+from snellen.scoring.coordinates import MOST, Coordinates, exact
+
+OPTION = "gold-space"
+SIZED = 300
+"""Rows whose images are looked at for their sizes."""
+SLACK = 1.005
+"""How far a gold box may reach over the edge of its image, as annotations do."""
+CHANCE = 0.01
+MISFITS = 0.02
+"""The share of the boxes that may lie otherwise: a column has faults."""
+Size: TypeAlias = tuple[int, int]
+COLUMNS: Mapping[tuple[str, ...], str] = {
+    ("x1", "y1", "x2", "y2"): "xyxy",
+    ("xmin", "ymin", "xmax", "ymax"): "xyxy",
+    ("ymin", "xmin", "ymax", "xmax"): "yxyx",
+    ("left", "top", "right", "bottom"): "xyxy",
+    ("left", "top", "width", "height"): "xywh",
+    ("x", "y", "width", "height"): "xywh",
+    ("x", "y", "w", "h"): "xywh",
+    ("xcenter", "ycenter", "width", "height"): "cxcywh",
+    ("cx", "cy", "w", "h"): "cxcywh",
+}
+"""Names of four columns that hold a box, as `plain_name` writes them, and their order."""
+_KEYED = {"corners": "xyxy", "sized": "xywh", "centre": "xyxy"}
+
+
+class GoldRegions(Struct):
+    """Gold boxes and points of a column, with the sizes of the images of the first rows; `order` where column names say it."""
+
+    order: str = ""
+    regions: list[tuple[Region, Size | None]] = field(default_factory=list)
+    images: int = 0
+    masks: int = 0
+
+    def add(self, cell: Any, size: Callable[[], Size | None]) -> None:
+        """Add the regions of a gold cell, if it holds some; `size` is called for those of the first rows."""
+        if not may_hold_regions(cell):
+            return
+        if ({"size", "counts"} <= cell.keys()) if isinstance(cell, dict) else '"counts"' in cell or _is_file(cell):
+            self.masks += 1
+            return
+        found = [one for one in regions_of(cell) if len(one.numbers) in (2, 4) and None not in one.numbers]
+        if not found:
+            return
+        known = size() if len(self.regions) < SIZED else None
+        self.images += known is not None
+        self.regions += [(one, known) for one in found]
+
+    def fits(self) -> tuple[Coordinates, ...]:
+        """Return the spaces and orders that fit the column, one if it tells; none where no image has a size."""
+        if self.masks and not self.regions:
+            return (Coordinates("pixel"),)
+        if not self.images:
+            return ()
+        boxes = [one for one in self.regions if len(one[0].numbers) == 4]
+        spaces = [
+            space for space in (*MOST, "pixel") if self._fitting(Coordinates(space), self.regions, bounds_only=True)
+        ]
+        spaces = [space for space in spaces if not any(self._is_by_chance(other, space) for other in spaces)]
+        fitting = []
+        for space in spaces:
+            usual = ("xyxy", "xywh", "cxcywh") if space == "unit" else ("xyxy", "xywh")
+            likely = (self.order,) if self.order else usual
+            orders = [order for order in likely if self._fitting(Coordinates(space, order), boxes)]
+            if not orders and not self.order:
+                orders = [order for order in ("cxcywh", "yxyx") if self._fitting(Coordinates(space, order), boxes)]
+            fitting += [Coordinates(space, order) for order in orders[: None if boxes else 1]]
+        return tuple(fitting)
+
+    def _fitting(
+        self, where: Coordinates, regions: Sequence[tuple[Region, Size | None]], *, bounds_only: bool = False
+    ) -> bool:
+        """Return True if (nearly) all regions lie in their images; with `bounds_only` in any order."""
+        misfits = 0
+        for region, size in regions:
+            order = _KEYED.get(region.form)
+            numbers = [number for number in region.numbers if number is not None]
+            corners = numbers if bounds_only else (Coordinates(where.space, order) if order else where).corners(numbers)
+            sides = (MOST[where.space],) * 2 if where.space in MOST else size
+            if bounds_only and sides is not None:
+                sides = (max(sides), max(sides))
+            is_within = all(number >= 0 for number in corners) and (
+                sides is None or all(number <= SLACK * sides[at % 2] for at, number in enumerate(corners))
+            )
+            is_box = len(corners) == 2 or bounds_only or (corners[0] < corners[2] and corners[1] < corners[3])
+            misfits += not (is_within and is_box)
+        return misfits <= MISFITS * len(regions)
+
+    def _is_by_chance(self, small: str, large: str) -> bool:
+        """Return True if regions of the larger space would hardly all lie in the smaller one."""
+        chance = 0.0
+        for _, size in self.regions:
+            extents = [(MOST[space],) * 2 if space in MOST else size for space in (small, large)]
+            if extents[0] is not None and extents[1] is not None:
+                chance += sum(math.log(min(1.0, one / other)) for one, other in zip(*extents, strict=True))
+        return chance < math.log(CHANCE)
+
+
+def box_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the four columns that hold a box by their names; empty where there are none."""
+    by_name = {plain_name(column): column for column in columns}
+    named = next((names for names in COLUMNS if by_name.keys() >= {*names}), ())
+    return tuple(by_name[name] for name in named)
+
+
+def order_of_columns(spec: object) -> str:
+    """Return the order that the names of the columns of an answer say; empty where they say none."""
+    return COLUMNS.get(tuple(map(plain_name, spec)), "") if isinstance(spec, tuple) else ""
+
+
+def may_hold_regions(cell: Any) -> bool:
+    """Return True for a cell whose first character, or whose type, is that of coordinates, and for the name of a mask's file."""
+    if not isinstance(cell, str):
+        return isinstance(cell, (list, tuple, dict))
+    return cell.lstrip()[:1] in ("[", "(", "{", "<") or _is_file(cell)
+
+
+def _is_file(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES)
+
+
+def joined_columns(
+    read: Callable[[Mapping[str, Any], int], Any], spec: object
+) -> Callable[[Mapping[str, Any], int], Any]:
+    """Return what reads an answer from two or four columns of numbers as one cell; any other reader as it is."""
+    if not isinstance(spec, tuple) or len(spec) not in (2, 4):
+        return read
+
+    def joined(row: Mapping[str, Any], number: int) -> Any:
+        cells = read(row, number)
+        numbers = [exact(cell) for cell in cells]
+        return [_plain(one) for one in numbers if one is not None] if None not in numbers else cells
+
+    return joined
+
+
+def _plain(number: Fraction) -> float | int:
+    return int(number) if number.denominator == 1 else float(number)

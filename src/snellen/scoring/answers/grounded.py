@@ -1,0 +1,171 @@
+"""Answers with coordinates of a declared space: boxes and points, one or several, in pixels of the image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from snellen.scoring.answers.base import AnswerContext, AnswerType, Found
+from snellen.scoring.answers.structure import json_in
+from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, places_of, regions_of
+from snellen.scoring.coordinates import Coordinates, Numbers
+from snellen.scoring.replies.sentences import Sentence
+
+NO_NUMBER, INVERTED, NO_AREA = "a coordinate is no number", "inverted corners", "a box without area"
+TOO_MANY = f"more than {MOST_REGIONS:,} boxes or points"
+
+
+class Fault(str):
+    """The reason why what a reply writes is no answer."""
+
+
+class Located(NamedTuple):
+    """A box (left, top, right, bottom) or a point in pixels of the image, with its label and confidence."""
+
+    numbers: Numbers
+    label: str = ""
+    score: float | None = None
+
+
+Value: TypeAlias = tuple[Located, ...]
+
+
+class Frame(Struct, frozen=True):
+    """The image that coordinates are about, and the space in which they are written.
+
+    Attributes:
+        coordinates: space and order.
+        size: width and height of the image in pixels, its EXIF rotation applied.
+        sent: those of the image as the model received it; None: as it is.
+    """
+
+    coordinates: Coordinates
+    size: tuple[int, int]
+    sent: tuple[int, int] | None = None
+
+    def located(self, region: Region) -> Located | Fault:
+        """Return where a region lies, or why it is none."""
+        if any(number is None for number in region.numbers):
+            return Fault(NO_NUMBER)
+        numbers = tuple(number for number in region.numbers if number is not None)
+        # A key that says what a number is outweighs the order.
+        order = {"corners": "xyxy", "sized": "xywh", "centre": "xyxy", "unit": "xyxy"}.get(region.form)
+        space = "unit" if region.form == "unit" else self.coordinates.space
+        where = self.coordinates if order is None else Coordinates(space, order)
+        pixels = where.pixels(numbers, self.size, self.sent)
+        if len(pixels) == 4:
+            if pixels[0] > pixels[2] or pixels[1] > pixels[3]:
+                return Fault(INVERTED)
+            if pixels[0] == pixels[2] or pixels[1] == pixels[3]:
+                return Fault(NO_AREA)
+        return Located(pixels, region.label, region.score)
+
+
+class Grounded(AnswerType):
+    """Boxes or points in a frame; a value is a tuple of `Located`, of one of them unless several are asked for, or a `Fault`.
+
+    Args:
+        context: what the question says of its answer.
+        frame: the image and the space of the reply.
+        sides: four for boxes, two for points.
+        several: a set is the answer; otherwise different boxes are no answer, and equal ones are one.
+        centre: of a box that answers a question for a point, the centre counts.
+    """
+
+    kind = "box"
+
+    def __init__(
+        self, context: AnswerContext, frame: Frame, sides: int, *, several: bool = False, centre: bool = False
+    ) -> None:
+        super().__init__(context)
+        self._frame, self._sides, self._several, self._centre = frame, sides, several, centre
+
+    def parse(self, text: str) -> Value | Fault | None:
+        if self._several and text.strip() in ("[]", "```json\n[]\n```"):
+            return ()
+        return self.value_of(regions_of(text))
+
+    def value_of(self, regions: Sequence[Region]) -> Value | Fault | None:
+        """Return the value of written regions; None where there are none of the kind that was asked for."""
+        if not regions:
+            return None
+        if len(regions) > MOST_REGIONS:
+            return Fault(TOO_MANY)
+        if self._sides == 4 and not self._several and [len(one.numbers) for one in regions] == [2, 2]:
+            regions = [regions[0]._replace(numbers=regions[0].numbers + regions[1].numbers)]  # (x1, y1), (x2, y2)
+        sizes = {len(one.numbers) for one in regions}
+        if not sizes <= {self._sides, 4 if self._centre else self._sides}:
+            return None
+        located = [self._frame.located(one) for one in regions]
+        placed = [one if isinstance(one, Fault) else self._as_asked(one) for one in located]
+        if fault := next((one for one in placed if isinstance(one, Fault)), None):
+            return fault
+        return self._joined([one for one in placed if not isinstance(one, Fault)])
+
+    def same(self, value: Any, gold: Any) -> bool:
+        return bool(value == gold)
+
+    def show(self, value: Any) -> str:
+        if isinstance(value, Fault):
+            return value
+        return (
+            shown(value[0].numbers) if len(value) == 1 else "[" + ", ".join(shown(one.numbers) for one in value) + "]"
+        )
+
+    def find(self, sentence: Sentence) -> Sequence[Found]:
+        text = sentence.text
+        found = [Found(self.value_of(regions_of(one.value)), one.start, one.end) for one in json_in(text)]
+        found = [one for one in found if one.value is not None]
+        for start, end in places_of(text):
+            if not any(one.start <= start < one.end for one in found):
+                found.append(Found(self.parse(text[start:end]), start, end))
+        return sorted((one for one in found if one.value is not None), key=lambda one: one.start)
+
+    def short(self, sentence: Sentence) -> Found | None:
+        found = self.find(sentence)
+        if not found:
+            return None
+        if fault := next((one for one in found if isinstance(one.value, Fault)), None):
+            return fault
+        return Found(self._joined([part for one in found for part in one.value]), found[0].start, found[-1].end)
+
+    def _joined(self, located: Sequence[Located]) -> Value | Fault:
+        """Return several regions as one value; different ones are no answer to a question with one."""
+        different = list(dict.fromkeys(one.numbers for one in located))
+        if len(different) > 1 and not self._several:
+            return Fault(f"two answers: {', '.join(map(shown, different[:2]))}")
+        return tuple(located) if self._several else tuple(located[:1])
+
+    def _as_asked(self, one: Located) -> Located:
+        if self._sides == 4 or len(one.numbers) == 2:
+            return one
+        left, top, right, bottom = one.numbers
+        return one._replace(numbers=((left + right) / 2, (top + bottom) / 2))
+
+
+class Boxes(Grounded):
+    """A set of boxes, each `[x1, y1, x2, y2]`, in the space of the gold answer."""
+
+    kind = "boxes"
+    expected = "a list of boxes, such as `[[16, 16, 48, 48], [60, 8, 90, 30]]`"
+
+    def __init__(self, context: AnswerContext = AnswerContext()) -> None:
+        super().__init__(context, Frame(Coordinates("unit"), (1, 1)), 4, several=True)
+
+
+class Points(Grounded):
+    """A set of points, each `[x, y]`, in the space of the gold answer; the gold answer may be a box around them."""
+
+    kind = "points"
+    expected = "points `[[x, y], …]`, or the box `[x1, y1, x2, y2]` in which they are right"
+
+    def __init__(self, context: AnswerContext = AnswerContext()) -> None:
+        super().__init__(context, Frame(Coordinates("unit"), (1, 1)), 2, several=True)
+
+
+def shown(numbers: Sequence[Fraction]) -> str:
+    """Return coordinates for people, to a hundredth of a pixel."""
+    return "[" + ", ".join(f"{float(number):.2f}".rstrip("0").rstrip(".") for number in numbers) + "]"

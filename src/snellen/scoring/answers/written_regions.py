@@ -1,0 +1,171 @@
+"""Boxes and points as replies and gold cells write them: JSON, the tagged forms of model families, bare numbers.
+
+Nothing is scaled here, but for location tokens, whose grid is part of their form (PaliGemma: 1023 steps, y first;
+Florence-2: the middle of 1000 bins).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from snellen.scoring.answers.structure import whole_json
+from snellen.scoring.coordinates import exact
+
+MOST_REGIONS = 1_000
+"""Boxes or points of one reply; more are no answer."""
+MOST_CHARACTERS, MOST_CORNERS = 200_000, 20_000
+_FIELDS = ("bbox2d", "bbox", "box2d", "box", "boundingbox", "point2d", "point", "points", "coordinates", "click")
+_HOLDERS = ("answer", "result", "results", "objects", "boxes", "bboxes", "detections", "predictions", "annotations")
+_EDGES = {"left": "x1", "top": "y1", "right": "x2", "bottom": "y2", "width": "w", "height": "h"}
+_CORNERS, _SIZED, _CENTRE = ("x1", "y1", "x2", "y2"), ("x", "y", "w", "h"), ("x", "y")
+_NUMBER = r"[-−+]?(?:\d{1,9}(?:\.\d{0,18})?|\.\d{1,18})(?![\d.]*\d)|nan|[-−]?inf(?:inity)?"
+_NUMBERS = re.compile(_NUMBER, re.IGNORECASE)
+_BARE = re.compile(
+    rf"[\s,;\[\](){{}}]*(?:(?:{_NUMBER})[\s,;\[\](){{}}]+)*(?:{_NUMBER})[\s,;\[\](){{}}]*", re.IGNORECASE
+)
+_NO_NUMBER = re.compile(r"(?<![\w\"'])[-−]?(?:nan|inf(?:inity)?)(?![\w\"'])", re.IGNORECASE)
+_GROUP = re.compile(rf"[\[(]\s*((?:{_NUMBER})(?:\s*,\s*(?:{_NUMBER})){{1,3}})\s*[\])]", re.IGNORECASE)
+_LABEL = re.compile(r"<ref>([^<]{0,200})</ref>|<\|object_ref_start\|>([^<]{0,200})<\|object_ref_end\|>")
+_TAG = re.compile(r"</?\|?[a-zA-Z_]{2,20}\|?>")
+_CLICK = re.compile(
+    r"(?:action:\s*)?(?:pyautogui\.)?(?:left_|right_)?(?:click|double_?click|moveto)\s*\((.{1,200})\)", re.IGNORECASE
+)
+_ATTRIBUTE = re.compile(r"\b([a-zA-Z_]{1,12}\d{0,3})\s*=\s*[\"']?")
+_MOLMO = re.compile(r"<points?\s[^<>]{1,4000}>(?:[^<]{0,200}</points?>)?", re.IGNORECASE)
+_MOLMO_PAIR = re.compile(
+    r"\bx(\d{0,3})\s*=\s*[\"']([^\"']{1,30})[\"']\s*y\1\s*=\s*[\"']([^\"']{1,30})[\"']", re.IGNORECASE
+)
+_LOCATION = re.compile(r"((?:<loc_?\d{1,4}>){2,8})([^<>;]{0,100})")
+_STEP = re.compile(r"<loc(_?)(\d{1,4})>")
+
+
+class Region(NamedTuple):
+    """A box (four numbers), a point (two) or the corners of a polygon (six and more) as it is written.
+
+    Attributes:
+        numbers: None stands for what is no finite number.
+        form: `order` for numbers in the declared order; `corners`, `sized` (with width and height) and `centre` where keys say
+            what each is; `unit` where numbers are shares of the sides, from left, top, right, bottom.
+        label: the name of what is there.
+        score: the confidence that the reply gives; None without one.
+    """
+
+    numbers: tuple[Fraction | None, ...]
+    form: str = "order"
+    label: str = ""
+    score: float | None = None
+
+
+def regions_of(data: Any) -> list[Region]:
+    """Return the boxes and points that a text, a list or an object writes and is; empty for anything else."""
+    if not isinstance(data, str):
+        return list(_in_data(data))
+    if len(data) > MOST_CHARACTERS:
+        return []
+    text = data.strip()
+    if "<loc" in text:
+        return _locations(text)
+    if pairs := [pair for tag in _MOLMO.finditer(text) for pair in _MOLMO_PAIR.finditer(tag[0])]:
+        rest = _MOLMO.sub("", text)
+        return [Region((exact(pair[2]), exact(pair[3])), "centre") for pair in pairs] if not rest.strip() else []
+    if click := _CLICK.fullmatch(text):
+        text = click[1] if _named(click[1]) else _ATTRIBUTE.sub("", click[1]).replace("'", "").replace('"', "")
+    label = next((part for match in _LABEL.finditer(text) for part in match.groups() if part), "")
+    text = _TAG.sub(" ", _LABEL.sub(" ", text)).strip(" ,.\n")
+    value = whole_json(_NO_NUMBER.sub("null", text))
+    if value is not None:
+        return [region._replace(label=region.label or label) for region in _in_data(value)]
+    if named := _named(text):
+        return list(_in_data(named))
+    return [region._replace(label=label) for region in _bare(text)]
+
+
+def places_of(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a sentence that write boxes or points in brackets."""
+    for match in _GROUP.finditer(text):
+        yield match.span()
+
+
+def tags_of(text: str) -> list[tuple[int, int]]:
+    """Return the spans of the tags that hold coordinates, which plain reading takes for markup: Molmo's, location tokens."""
+    if "<point" not in text.lower() and "<loc" not in text:
+        return []
+    return [match.span() for pattern in (_MOLMO, _LOCATION) for match in pattern.finditer(text)]
+
+
+def _bare(text: str) -> list[Region]:
+    """Return the region of bare numbers, or those of numbers in brackets, one behind the other."""
+    if len(text) > MOST_CHARACTERS // 4 or not _BARE.fullmatch(text):
+        return []
+    groups = [_NUMBERS.findall(group[1]) for group in _GROUP.finditer(text)]
+    rest = _GROUP.sub("", text)
+    if len(groups) > 1 and not _NUMBERS.search(rest):
+        regions = [Region(tuple(map(exact, group))) for group in groups]
+    else:
+        regions = [Region(tuple(map(exact, _NUMBERS.findall(text))))]
+    return regions
+
+
+def _locations(text: str) -> list[Region]:
+    """Return the regions of location tokens, each with the label behind it."""
+    found = []
+    for match in _LOCATION.finditer(text):
+        steps = _STEP.findall(match[1])
+        if len({sign for sign, _ in steps}) == 1:
+            values: list[Fraction | None]
+            if steps[0][0]:
+                values = [Fraction(2 * int(step) + 1, 2000) for _, step in steps]
+            else:
+                values = [Fraction(int(step), 1023) for _, step in steps]
+                values = [values[at ^ 1] for at in range(len(values) & ~1)]  # y stands first
+            found.append(Region(tuple(values), "unit", match[2].strip()))
+    return found
+
+
+def _named(text: str) -> dict[str, Any]:
+    """Return the fields of `x1=1, y1=2, …` and `x: 1, y: 2`; empty where a text is something else."""
+    parts = [part.partition("=" if "=" in part else ":") for part in text.strip("[](){} ").split(",")]
+    if not 2 <= len(parts) <= 4 or not all(name.strip() and number.strip() for name, _, number in parts):
+        return {}
+    fields = {name.strip(" \"'"): number.strip(" \"'") for name, _, number in parts}
+    return fields if all(_NUMBERS.fullmatch(number) for number in fields.values()) else {}
+
+
+def _in_data(data: Any, label: str = "", score: float | None = None) -> Iterator[Region]:
+    """Yield the regions of a value of JSON."""
+    data = data.tolist() if hasattr(data, "tolist") else data
+    if isinstance(data, Mapping):
+        yield from _in_fields(data)
+    elif isinstance(data, Sequence) and not isinstance(data, str):
+        if data and not any(isinstance(one, (Mapping, Sequence)) and not isinstance(one, str) for one in data):
+            if len(data) <= MOST_CORNERS:
+                yield Region(tuple(map(exact, data)), "order", label, score)
+            return
+        for one in data:
+            if (isinstance(one, (Mapping, Sequence)) and not isinstance(one, str)) or hasattr(one, "tolist"):
+                yield from _in_data(one, label, score)
+
+
+def _in_fields(data: Mapping[str, Any]) -> Iterator[Region]:
+    names = {str(name).lower().replace("_", ""): value for name, value in data.items()}
+    label = str(names.get("label") or names.get("name") or names.get("category") or "")
+    score = next((float(names[name]) for name in ("score", "confidence") if exact(names.get(name)) is not None), None)
+    field = next((name for name in _FIELDS if names.get(name) is not None), "")
+    if field:
+        value = names[field]
+        value = regions_of(value)[0].numbers if isinstance(value, str) and regions_of(value) else value
+        yield from _in_data(list(value) if isinstance(value, tuple) else value, label, score)
+        return
+    edges = {_EDGES.get(name, name.replace("min", "1").replace("max", "2")): value for name, value in names.items()}
+    edges = {{"x1": "x", "y1": "y"}.get(name, name) if "w" in edges else name: value for name, value in edges.items()}
+    for form, keys in (("corners", _CORNERS), ("sized", _SIZED), ("centre", _CENTRE)):
+        if edges.keys() >= {*keys}:
+            yield Region(tuple(exact(edges[key]) for key in keys), form, label, score)
+            return
+    for name in _HOLDERS:
+        if isinstance(names.get(name), (list, dict, str)):
+            yield from regions_of(names[name])
+            return

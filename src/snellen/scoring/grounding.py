@@ -1,0 +1,337 @@
+"""Scores of answers with coordinates: overlap of boxes, points in boxes and masks, distances, sets of boxes.
+
+Areas are those of real coordinates (no added pixel), and the edges of a box belong to it. Everything is figured in pixels of
+the image in the data, whatever the space of reply and gold answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from snellen.errors import DataError, SnellenError
+from snellen.media.decode import read_header
+from snellen.scoring.answers.base import AnswerContext
+from snellen.scoring.answers.grounded import INVERTED, Fault, Frame, Grounded, Located, Value
+from snellen.scoring.answers.structure import whole_json
+from snellen.scoring.answers.written_regions import Region, regions_of, tags_of
+from snellen.scoring.coordinates import MOST, Coordinates, Numbers, SentSize, parse_coordinates
+from snellen.scoring.extract import Reading, read_as
+from snellen.scoring.replies.reply import outside_thinking
+from snellen.types import Blob, Image, Sample, Score
+
+COORDINATES, COORDINATES_BY, SENT = "coordinates", "coordinates_by", "sent_size"
+"""Settings of a benchmark: the space of replies, what chose it, and what decides the size of images as sent."""
+REPLY_SPACE, GOLD_SPACE, SENT_SIZE = "box.reply_space", "box.gold_space", "box.sent_size"
+BOX_FOR_POINT, ALL_INSIDE = "box.for_point", "box.all_inside"
+"""Names of meta. No column of a user's table has such names."""
+IOU, CENTRE, DISTANCE, DISTANCE_SHARE = "box.iou", "box.centre_in_box", "box.distance_px", "box.distance_share"
+PRECISION, RECALL, BOXES, ODD = "box.precision", "box.recall", "box.boxes", "box.odd"
+META = (
+    *(REPLY_SPACE, GOLD_SPACE, SENT_SIZE, BOX_FOR_POINT, ALL_INSIDE),
+    *(IOU, CENTRE, DISTANCE, DISTANCE_SHARE, PRECISION, RECALL, BOXES, ODD),
+)
+"""Names of meta, and of what a score holds beside its value."""
+SIDES: Mapping[str, int] = {"box": 4, "boxes": 4, "point": 2, "points": 2}
+"""Kinds of answers with coordinates, and how many numbers each has."""
+OUTSIDE, TINY, NOT_ODD = "outside", "below 1", "no"
+"""Signs of a wrong space, with inverted corners: a reply's coordinates lie outside of the image, or none is above 1."""
+SLACK = Fraction(201, 200)
+OVERLAP = Fraction(1, 2)
+NEAR = 0.01
+"""Maximum distance of two points that are the same answer, as a share of the image's diagonal."""
+_UNIT = (1, 1)
+
+
+def is_grounded(sample: Sample) -> bool:
+    """Return True for a sample whose coordinates have a declared space."""
+    return sample.kind in SIDES and REPLY_SPACE in sample.meta
+
+
+def score_grounded(sample: Sample, reply: str) -> Score:
+    """Score a reply with coordinates; a reply without exactly one answer is invalid and worth 0.
+
+    A box is right if it overlaps the gold box by half or more (intersection over union); `detail` has the overlap and whether
+    its centre lies in the gold box. A point is right in the gold box, or near the gold point; `detail` has the distance. Of
+    several points the share inside is the score (or whether all are, where that is declared), of several boxes the F1 at an overlap of half.
+    """
+    frames = _frames(sample)
+    if frames is None:
+        return Score(None, None, "unscored", "the size of the image is not known")
+    reply_frame, gold_frame = frames
+    gold = gold_of(sample.target, sample.kind, gold_frame)
+    reading = _read(sample, reply, reply_frame)
+    if reading.value is None or isinstance(reading.value, Fault):
+        reason = reading.reason if reading.value is None else str(reading.value)
+        odd = {ODD: INVERTED} if reason == INVERTED else {}
+        return Score(0.0, None, "invalid", reason, {**_nothing(sample.kind, gold), **odd})
+    value, detail = _compared(sample, reading.value, gold, reply_frame.size)
+    detail[ODD] = _oddness(reading.value, reply_frame)
+    verdict = "correct" if value == 1 else "partial" if value > 0 else "wrong"
+    return Score(value, _plain(reading.value), verdict, reading.reason, detail)  # type: ignore[arg-type]
+
+
+def grounded_reading(sample: Sample, reply: str) -> Reading | None:
+    """Return how a reply is read; None where the size of the image is not known."""
+    frames = _frames(sample)
+    return None if frames is None else _read(sample, reply, frames[0])
+
+
+def _read(sample: Sample, reply: str, frame: Frame) -> Reading:
+    several, centre = sample.kind in ("boxes", "points"), bool(sample.meta.get(BOX_FOR_POINT))
+    answer = Grounded(AnswerContext(), frame, SIDES[sample.kind], several=several, centre=centre)
+    tags = [(at + first, at + last) for at, end in outside_thinking(reply) for first, last in tags_of(reply[at:end])]
+    if tags:
+        value = answer.value_of([region for first, last in tags for region in regions_of(reply[first:last])])
+        if value is not None:
+            return Reading(value, None, (), "declared", tuple(tags))
+    return read_as(answer, reply)
+
+
+def gold_of(target: Any, kind: str, frame: Frame) -> Value:
+    """Return the gold boxes or points of a cell. Raises DataError for a cell that holds none."""
+    if kind in ("point", "points") and run_lengths(str(target)) is not None:
+        return ()
+    regions = _as_polygon(regions_of(target)) if kind in ("point", "points") else regions_of(target)
+    located = [frame.located(region) for region in regions]
+    value = tuple(one for one in located if isinstance(one, Located))
+    fault = next((one for one in located if isinstance(one, Fault)), None)
+    lengths = {len(one.numbers) for one in value}
+    wrong = lengths - {4} if kind in ("box", "boxes") else {length for length in lengths if length % 2 or length < 2}
+    if fault or not value or (kind == "box" and len(value) > 1) or wrong:
+        raise DataError(f"the gold answer {str(target)[:80]!r} is no {kind}" + (f": {fault}" if fault else ""))
+    return value
+
+
+def _as_polygon(regions: list[Region]) -> list[Region]:
+    """Return three and more corners, each a pair, as one polygon; other regions as they are."""
+    if len(regions) < 3 or any(len(one.numbers) != 2 for one in regions):
+        return regions
+    return [regions[0]._replace(numbers=tuple(number for one in regions for number in one.numbers))]
+
+
+def require_gold(target: Any, kind: str, space: Coordinates) -> None:
+    """Raise DataError for a gold cell that holds no box or point of its kind; sizes do not count."""
+    gold_of(target, kind, Frame(structs.replace(space, space="unit"), _UNIT))
+
+
+def overlap(first: Numbers, second: Numbers) -> Fraction:
+    """Return the intersection over union of two boxes of left, top, right, bottom.
+
+    >>> overlap((0, 0, 2, 2), (1, 0, 3, 2))
+    Fraction(1, 3)
+    """
+    wide = min(first[2], second[2]) - max(first[0], second[0])
+    high = min(first[3], second[3]) - max(first[1], second[1])
+    shared = wide * high if wide > 0 and high > 0 else Fraction(0)
+    union = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)) - shared
+    return Fraction(shared) / union if union else Fraction(0)
+
+
+def is_inside(point: Numbers, box: Numbers) -> bool:
+    """Return True for a point in a box or on its edge."""
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+
+
+def matched(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> int:
+    """Count the pairs of a greedy matching by falling overlap, of half or more; each box is matched once."""
+    pairs = [
+        (overlap(one, other), at, place)
+        for at, one in enumerate(predicted)
+        for place, other in enumerate(gold)
+        if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    ]
+    used: set[tuple[str, int]] = set()
+    for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
+        if share >= OVERLAP and not {("p", at), ("g", place)} & used:
+            used |= {("p", at), ("g", place)}
+    return len(used) // 2
+
+
+def _compared(sample: Sample, value: Value, gold: Value, size: tuple[int, int]) -> tuple[float, dict[str, Any]]:
+    """Return the score of a value, and what stands beside it."""
+    if sample.kind == "boxes":
+        return _set_score(value, gold)
+    numbers = value[0].numbers if value else ()
+    if sample.kind == "box":
+        share, middle = overlap(numbers, gold[0].numbers), _middle(numbers)
+        detail = {IOU: str(float(share)), CENTRE: str(float(is_inside(middle, gold[0].numbers)))}
+        return float(share >= OVERLAP), detail
+    is_right = [_is_right(one.numbers, sample, gold, size) for one in value]
+    if sample.kind == "points":
+        together = sum(is_right) / len(is_right) if is_right else 0.0
+        return (float(together == 1) if sample.meta.get(ALL_INSIDE) else together), {}
+    points = [one.numbers for one in gold if len(one.numbers) == 2]
+    detail = {}
+    if points and numbers:
+        distance = min(math.dist(numbers, point) for point in points)
+        detail = {DISTANCE: str(distance), DISTANCE_SHARE: str(distance / math.hypot(*size))}
+    return float(any(is_right)), detail
+
+
+def _is_right(point: Numbers, sample: Sample, gold: Value, size: tuple[int, int]) -> bool:
+    """Return True for a point in a gold box, polygon or mask, edges included, or near a gold point."""
+    if (mask := run_lengths(str(sample.target))) is not None:
+        high, wide = mask["size"]
+        column, row = (
+            round(min(max(number * side / whole, 0), side - 1))
+            for number, side, whole in zip(point, (wide, high), size, strict=True)
+        )
+        return _is_set(mask["counts"], column * high + row)
+    near = sample.meta.get("tolerance")
+    reach = (NEAR if near is None else float(near)) * math.hypot(*size)
+    return any(
+        math.dist(point, one.numbers) <= reach
+        if len(one.numbers) == 2
+        else is_inside(point, one.numbers)
+        if len(one.numbers) == 4
+        else is_in_polygon(point, one.numbers)
+        for one in gold
+    )
+
+
+def is_in_polygon(point: Numbers, corners: Numbers) -> bool:
+    """Return True for a point in a polygon of x, y, x, y … or on its edge (even-odd rule)."""
+    x, y = point
+    inside = False
+    pairs = list(zip(corners[::2], corners[1::2], strict=True))
+    for (x1, y1), (x2, y2) in zip(pairs, (*pairs[1:], pairs[0]), strict=True):
+        cross = (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1)
+        if cross == 0 and min(x1, x2) <= x <= max(x1, x2) and min(y1, y2) <= y <= max(y1, y2):
+            return True
+        if (y1 > y) != (y2 > y) and (cross > 0) == (y2 > y1):
+            inside = not inside
+    return inside
+
+
+@lru_cache(maxsize=16)
+def run_lengths(cell: str) -> Mapping[str, Any] | None:
+    """Return a mask in COCO's run-length encoding (`size`, `counts` by column); None for any other cell.
+
+    Raises:
+        DataError: its counts are compressed, and pycocotools is missing.
+    """
+    data = whole_json(cell) if '"counts"' in cell else None
+    if not isinstance(data, dict) or not {"size", "counts"} <= data.keys():
+        return None
+    if isinstance(data["counts"], str):
+        try:
+            from pycocotools.mask import decode
+        except ImportError as error:
+            raise DataError(
+                "a gold mask has compressed counts, which pycocotools reads", "Run: pip install 'snellen[grounding]'"
+            ) from error
+        return mask_runs(decode({"size": data["size"], "counts": data["counts"].encode()}))
+    return data
+
+
+def mask_runs(pixels: NDArray[Any]) -> dict[str, Any]:
+    """Return a mask ([height, width], 0 outside) in COCO's run-length encoding without compression."""
+    column = pixels.flatten(order="F") > 0
+    changes = np.flatnonzero(np.diff(np.concatenate(([False], column)).astype(np.int8)))
+    return {"size": [*pixels.shape], "counts": np.diff(np.concatenate(([0], changes, [len(column)]))).tolist()}
+
+
+def _is_set(counts: Sequence[int], place: int) -> bool:
+    """Return True if the pixel at a place lies in a run of the mask: runs without and with it take turns."""
+    ends = np.cumsum(counts)
+    return bool(int(np.searchsorted(ends, place, side="right")) % 2 and place < ends[-1])
+
+
+def _oddness(value: Value, frame: Frame) -> str:
+    """Return the sign of a wrong space that coordinates show, if one does."""
+    extent = frame.coordinates.extent(frame.size, frame.sent)
+    sides = [(number, frame.size[at % 2], extent[at % 2]) for one in value for at, number in enumerate(one.numbers)]
+    if any(number < 0 or number > SLACK * side for number, side, _ in sides):
+        return OUTSIDE
+    is_tiny = sides and frame.coordinates.space != "unit" and all(number * most <= side for number, side, most in sides)
+    return TINY if is_tiny else NOT_ODD
+
+
+def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
+    """Return the F1 of a set of boxes, with precision and recall; boxes match within a label where the gold has labels."""
+    labels = {one.label.casefold() for one in gold}
+    hits = sum(
+        matched(
+            [one.numbers for one in value if labels == {""} or one.label.casefold() == label],
+            [one.numbers for one in gold if one.label.casefold() == label],
+        )
+        for label in labels
+    )
+    precision, recall = hits / len(value) if value else 0.0, hits / len(gold)
+    f1 = 2 * hits / (len(value) + len(gold))
+    boxes = [[[*map(float, one.numbers), one.label.casefold(), one.score] for one in part] for part in (value, gold)]
+    detail = {PRECISION: str(precision), RECALL: str(recall), BOXES: msgspec.json.encode(boxes).decode()}
+    return f1, detail
+
+
+def _nothing(kind: str, gold: Value) -> dict[str, Any]:
+    """Return what stands beside the score of a reply without an answer."""
+    if kind == "box":
+        return {IOU: "0.0", CENTRE: "0.0"}
+    return _set_score((), gold)[1] if kind == "boxes" else {}
+
+
+def _middle(box: Numbers) -> Numbers:
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+def _plain(value: Value) -> Any:
+    """Return a value as JSON holds it: in pixels of the image, to a hundredth."""
+    plain = [[round(float(number), 2) for number in one.numbers] for one in value]
+    return plain[0] if len(plain) == 1 else plain
+
+
+def _frames(sample: Sample) -> tuple[Frame, Frame] | None:
+    """Return the frames of a sample's replies and of its gold answer; None where the size of its image is not known."""
+    reply = parse_coordinates(str(sample.meta[REPLY_SPACE]))
+    gold = parse_coordinates(str(sample.meta.get(GOLD_SPACE) or reply))
+    size = size_of(sample)
+    if size is None and {reply.space, gold.space} <= MOST.keys():
+        size = _UNIT  # an overlap is the same in shares of the sides
+    if size is None:
+        return None
+    sent = sample.meta.get(SENT_SIZE)
+    received = msgspec.json.decode(sent, type=SentSize).of(*size) if sent else None
+    return Frame(reply, size, received), Frame(gold, size)
+
+
+def size_of(sample: Sample) -> tuple[int, int] | None:
+    """Return width and height of a sample's first image, its EXIF rotation applied; None without a readable image."""
+    image = next((part for part in sample.prompt.parts if isinstance(part, Image)), None)
+    return None if image is None else blob_size(image.blob)
+
+
+def blob_size(blob: Blob) -> tuple[int, int] | None:
+    """Return width and height of an image, its EXIF rotation applied; None for one that cannot be read."""
+    return _sized(_Keyed(blob))
+
+
+class _Keyed:
+    """A blob that a cache knows by its key."""
+
+    def __init__(self, blob: Blob) -> None:
+        self.blob = blob
+
+    def __hash__(self) -> int:
+        return hash(self.blob.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.blob.key == other.blob.key
+
+
+@lru_cache(maxsize=4_096)
+def _sized(keyed: _Keyed) -> tuple[int, int] | None:
+    try:
+        header = read_header(keyed.blob.read())
+    except SnellenError:
+        return None
+    return None if header is None or header.width < 1 or header.height < 1 else header.upright_size

@@ -1,0 +1,284 @@
+"""Runs of questions for boxes: in which space they are asked and read, what is recorded, and what a second reading changes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from PIL import Image
+
+import snellen
+from snellen.benchmarks.table.benchmark import open_table
+from snellen.benchmarks.table.gold_regions import GoldRegions
+from snellen.engine.run_folder import RunFolder, RunSpec
+from snellen.errors import UsageError
+from snellen.models.coordinates import families, family_of
+from snellen.runs.coordinates import odd_line, with_coordinates
+from snellen.scoring.coordinates import parse_coordinates
+from snellen.types import Text
+
+SIZES = [(640, 480), (320, 480), (800, 600), (640, 427)]
+BOXES = [(400, 300, 620, 470), (20, 200, 300, 460), (300, 50, 790, 580), (5, 6, 600, 400), (410, 10, 630, 60)]
+
+
+def table(folder: Path, cells=None, header=("image", "question", "answer"), rows=None) -> Path:
+    """Write images of several sizes and a table of boxes in pixels."""
+    (folder / "images").mkdir()
+    written = []
+    for at, box in enumerate(BOXES):
+        Image.new("RGB", SIZES[at % 4]).save(folder / "images" / f"{at}.png")
+        written.append((f"{at}.png", "Where is the dog?", *(cells(box) if cells else (json.dumps(box),))))
+    with (folder / "boxes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([header, *(rows or written)])
+    return folder / "boxes.csv"
+
+
+def replies(folder: Path, scale) -> Path:
+    """Write replies that are the gold boxes in another space."""
+    lines = []
+    for at, box in enumerate(BOXES):
+        width, height = SIZES[at % 4]
+        numbers = [scale(number, (width, height)[side % 2]) for side, number in enumerate(box)]
+        lines.append(json.dumps({"id": str(at), "reply": json.dumps({"bbox_2d": numbers, "label": "dog"})}))
+    path = folder / "replies.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def thousandths(number: int, side: int) -> int:
+    return round(1000 * number / side)
+
+
+def run_of(tmp_path: Path, scale=thousandths, **options):
+    path = table(tmp_path)
+    settings = {"images": tmp_path / "images", "benchmark_options": options, "out": tmp_path / "run"}
+    return snellen.evaluate(str(path), f"replay:{replies(tmp_path, scale)}", **settings)
+
+
+def value(run, name: str) -> float | None:
+    return run.metric(name).value
+
+
+def test_a_table_of_boxes_is_asked_and_read_in_thousandths(tmp_path):
+    run = run_of(tmp_path)
+    assert run.meta.spec.data.options == {"coordinates": "thousand:xyxy", "coordinates_by": "the prompt"}
+    sample = next(run.benchmark.samples(run.meta.spec.data))
+    text = next(part.text for part in sample.prompt.parts if isinstance(part, Text))
+    assert text.endswith(
+        "Answer with the box as [x1, y1, x2, y2]. Coordinates run from 0 to 1000 over the width and the height of the image."
+    )
+    names = [metric.name for metric in run.figures()["strict"]]
+    assert names[:6] == ["accuracy@0.5", "iou", "accuracy@0.25", "accuracy@0.75", "accuracy@0.9", "centre_in_box"]
+    assert value(run, "accuracy@0.9") == 1.0 and 0.97 < value(run, "iou") < 1.0
+    assert any("read as thousand:xyxy: the prompt asks for it" in note for note in run.notes())
+
+
+def test_a_second_reading_is_kept_until_the_next_one(tmp_path):
+    run = run_of(tmp_path, lambda number, side: number)
+    assert value(run, "accuracy@0.5") < 1.0
+    summary, notes = snellen.score(
+        run.path, benchmark_options={"coordinates": "pixel", "coordinates_by": "--coordinates"}
+    )
+    assert (
+        summary.metrics["strict"][0].value == 1.0
+        and "boxes and points are read as pixel:xyxy: by --coordinates" in notes
+    )
+    again = snellen.load_run(run.path, trust=True)
+    assert again.summary_is_current() and again.figures()["strict"][0].value == 1.0
+    assert RunFolder(run.path).meta().fingerprint == run.meta.fingerprint
+
+
+def test_the_same_command_resumes_a_run_and_another_space_is_another_run(tmp_path):
+    run = run_of(tmp_path)
+    settings = {"images": tmp_path / "images", "out": tmp_path / "run"}
+    model = f"replay:{tmp_path / 'replies.jsonl'}"
+    assert snellen.evaluate(str(tmp_path / "boxes.csv"), model, **settings).meta.fingerprint == run.meta.fingerprint
+    with pytest.raises(snellen.errors.FingerprintError, match="coordinates"):
+        snellen.evaluate(str(tmp_path / "boxes.csv"), model, benchmark_options={"coordinates": "unit"}, **settings)
+
+
+def test_a_run_begun_before_spaces_were_recorded_keeps_its_reading(tmp_path):
+    run = run_of(tmp_path, lambda number, side: number)
+    path = run.path / "run_meta.json"
+    meta = json.loads(path.read_text())
+    for options in (meta["spec"]["data"]["options"], meta["identity"]["data_options"]):
+        options.clear()
+    path.write_text(json.dumps(meta))
+    snellen.score(run.path)
+    old = snellen.load_run(run.path, trust=True)
+    assert [metric.name for metric in old.figures()["strict"]] == ["accuracy", "invalid", "error"]
+    assert old.figures()["strict"][0].value == 1.0
+    assert snellen.score(run.path, benchmark_options={"coordinates": "thousand"})[0].metrics["strict"][0].value < 1.0
+    assert old.figures()["strict"][0].value == 1.0 and "coordinates" not in json.loads(
+        (run.path / "summary.json").read_text()
+    )
+    spec = old.meta.spec
+    assert with_coordinates(spec, old.benchmark, old.folder) == spec
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "expected"),
+    [
+        ("api:gpt-5", {}, ("thousand:xyxy", "the prompt")),
+        ("api:gemini-2.5-pro", {}, ("thousand:yxyx", "family gemini")),
+        ("api:allenai/Molmo-7B", {}, ("percent:xyxy", "family molmo")),
+        ("api:Qwen/Qwen2.5-VL-7B-Instruct", {}, ("sent-pixel:xyxy", "family qwen2_5-vl")),
+        ("api:gemini-2.5-pro", {"coordinates": "pixel:xywh"}, ("pixel:xywh", "--coordinates")),
+    ],
+)
+def test_option_then_family_then_prompt_decide(tmp_path, model, settings, expected):
+    path = table(tmp_path)
+    data = snellen.benchmarks.base.Data(images=tmp_path / "images", options=settings)
+    options = with_coordinates(RunSpec(benchmark=str(path), model=model, data=data), open_table(str(path))).data.options
+    assert (options["coordinates"], options["coordinates_by"]) == expected
+    if model.endswith("Instruct"):
+        assert json.loads(options["sent_size"])["resize"]["factor"] == 28
+
+
+def test_a_declared_space_comes_before_that_of_the_family(tmp_path):
+    table(tmp_path)
+    toml = tmp_path / "dogs.toml"
+    toml.write_text(
+        'name = "dogs"\n[source]\nfile = "boxes.csv"\n[rows]\nimage = "image"\nquestion = "question"\nanswer = "answer"\n'
+        '[answer]\nspace = "percent"\n'
+    )
+    from snellen.benchmarks.registry import find
+
+    subject = find(str(toml))
+    data = snellen.benchmarks.base.Data(images=tmp_path / "images")
+    options = with_coordinates(RunSpec(benchmark=str(toml), model="api:gemini", data=data), subject).data.options
+    assert (options["coordinates"], options["coordinates_by"]) == ("percent:xyxy", "the benchmark's prompt")
+
+
+def test_a_space_for_a_table_without_boxes_is_refused(tmp_path):
+    (tmp_path / "words.csv").write_text("question,answer\nWhat is it?,dog\nAnd this?,cat\n")
+    spec = RunSpec(
+        benchmark="words", model="api:gpt-5", data=snellen.benchmarks.base.Data(options={"coordinates": "unit"})
+    )
+    with pytest.raises(UsageError, match="no answer is a box or a point"):
+        with_coordinates(spec, open_table(str(tmp_path / "words.csv")))
+
+
+def test_sent_pixels_without_a_known_size_are_refused(tmp_path):
+    path = table(tmp_path)
+    data = snellen.benchmarks.base.Data(images=tmp_path / "images", options={"coordinates": "sent-pixel"})
+    with pytest.raises(UsageError, match="resizes images"):
+        with_coordinates(RunSpec(benchmark=str(path), model="api:gpt-5", data=data), open_table(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("header", "cells"),
+    [
+        (("x1", "y1", "x2", "y2"), lambda box: box),
+        (("xmin", "ymin", "xmax", "ymax"), lambda box: box),
+        (("left", "top", "width", "height"), lambda box: (box[0], box[1], box[2] - box[0], box[3] - box[1])),
+        (("bbox",), lambda box: (json.dumps([box[0], box[1], box[2] - box[0], box[3] - box[1]]),)),
+        (("y_min", "x_min", "y_max", "x_max"), lambda box: (box[1], box[0], box[3], box[2])),
+    ],
+)
+def test_gold_boxes_are_read_from_every_layout(tmp_path, header, cells):
+    path = table(tmp_path, cells, ("image", "question", *header))
+    run = snellen.evaluate(
+        str(path), f"replay:{replies(tmp_path, thousandths)}", images=tmp_path / "images", out=tmp_path / "run"
+    )
+    assert value(run, "accuracy@0.9") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cell", "right"),
+    [
+        ([[110, 10], [300, 20], [300, 300], [110, 300]], 0.8),
+        ({"size": [10, 10], "counts": [20, 20, 60]}, 1.0),
+    ],
+)
+def test_a_table_of_points_has_polygons_or_masks_as_gold(tmp_path, cell, right):
+    path = table(tmp_path, lambda box: (json.dumps(cell),))
+    lines = [json.dumps({"id": str(at), "reply": '{"point_2d": [250, 250]}'}) for at in range(len(BOXES))]
+    (tmp_path / "replies.jsonl").write_text("\n".join(lines))
+    settings = {"images": tmp_path / "images", "benchmark_options": {"kind": "point"}, "out": tmp_path / "run"}
+    assert value(snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", **settings), "accuracy") == right
+
+
+def test_a_mask_in_an_image_file_is_the_place_where_points_are_right(tmp_path):
+    path = table(tmp_path, lambda box: ("mask.png",))
+    mask = Image.new("L", (640, 480))
+    mask.paste(255, (0, 0, 320, 240))
+    mask.save(tmp_path / "images" / "mask.png")
+    lines = [json.dumps({"id": str(at), "reply": json.dumps([[499, 498], [0, 0], [600, 100]][at])}) for at in range(3)]
+    (tmp_path / "replies.jsonl").write_text("\n".join(lines))
+    settings = {
+        "images": tmp_path / "images",
+        "benchmark_options": {"kind": "point", "map": "image=image,answer=answer"},
+        "out": tmp_path / "run",
+    }
+    run = snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", limit=3, **settings)
+    assert [row["value"] for row in run.scores().to_pylist()] == [1.0, 1.0, 0.0]
+
+
+def test_models_of_different_spaces_are_compared(tmp_path):
+    first = run_of(tmp_path)
+    lines = replies(tmp_path, lambda number, side: number)
+    settings = {"images": tmp_path / "images", "benchmark_options": {"coordinates": "pixel"}, "out": tmp_path / "other"}
+    second = snellen.evaluate(str(tmp_path / "boxes.csv"), f"replay:{lines}", **settings)
+    assert snellen.compare(first, second)
+
+
+def test_a_column_that_fits_two_orders_is_asked_for(tmp_path):
+    path = table(tmp_path, lambda box: (json.dumps([110, 120, 160, 180]),))
+    data = snellen.benchmarks.base.Data(images=tmp_path / "images")
+    spec = RunSpec(benchmark=str(path), model="api:gpt-5", data=data)
+    with pytest.raises(UsageError, match="could be pixel:xyxy and pixel:xywh"):
+        with_coordinates(spec, open_table(str(path)))
+    named = snellen.benchmarks.base.Data(images=tmp_path / "images", options={"gold-space": "pixel:xywh"})
+    decided = with_coordinates(msgspec.structs.replace(spec, data=named), open_table(str(path)))
+    assert decided.data.options["coordinates"] == "thousand:xyxy"
+
+
+@pytest.mark.parametrize(
+    "space", ["unit:xyxy", "unit:cxcywh", "thousand:xyxy", "percent:xywh", "pixel:xywh", "pixel:xyxy"]
+)
+def test_the_space_of_a_column_is_told_from_all_of_it(space):
+    import random
+
+    draw, where, regions = random.Random(1), parse_coordinates(space), GoldRegions()
+    for _ in range(60):
+        size = draw.choice([(640, 480), (1920, 1080), (480, 640)])
+        (x1, x2), (y1, y2) = (sorted(draw.sample(range(1, 1000), 2)) for _ in range(2))
+        extent = where.extent(size)
+        left, top, right, bottom = (
+            x1 * extent[0] / 1000,
+            y1 * extent[1] / 1000,
+            x2 * extent[0] / 1000,
+            y2 * extent[1] / 1000,
+        )
+        cell = {
+            "xyxy": [left, top, right, bottom],
+            "xywh": [left, top, right - left, bottom - top],
+            "cxcywh": [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top],
+        }[where.order]
+        regions.add(cell, lambda size=size: size)
+    assert list(map(str, regions.fits())) == [space]
+
+
+def test_a_wrong_space_is_warned_of(tmp_path):
+    run = run_of(tmp_path, lambda number, side: number / side)
+    line = odd_line(run.figures()["strict"])
+    assert line.startswith("coordinates-odd: 100% of the replies")
+    assert not odd_line(run_of_again(tmp_path).figures()["strict"])
+
+
+def run_of_again(tmp_path):
+    path = replies(tmp_path, thousandths)
+    return snellen.evaluate(
+        str(tmp_path / "boxes.csv"), f"replay:{path}", images=tmp_path / "images", out=tmp_path / "again"
+    )
+
+
+def test_every_family_has_a_source_and_a_space_that_can_be_read():
+    for name, family in families().items():
+        assert family.source and family.form.space, name
+        assert (family.form.space == "sent-pixel") == (family.resize is not None)
+        assert all(family_of(f"api:someone/{part}-7b")[0] == name for part in family.names)
