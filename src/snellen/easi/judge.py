@@ -56,7 +56,7 @@ async def require_ready(name: str, options: ModelOptions = DEFAULTS) -> None:
 
 
 def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions = DEFAULTS) -> list[str]:
-    """Let the judge grade every reply of a run, or resume grading. Returns notes for the user.
+    """Let the judge grade the replies of a run, or resume grading. Returns notes for the user.
 
     Verdicts on answers that have changed since, by another judge or by another rubric, are moved to `aside` first.
 
@@ -65,13 +65,16 @@ def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions
     """
     folder = RunFolder(derived_folder(run.path, JUDGED))
     notes = []
+    rubric = judged_scores.rubric_name(run.benchmark.name)
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)
         notes.append(f"verdicts that were there were {why}; they lie in {aside}")
+    elif folder.exists():
+        rubric = folder.meta().spec.data.options["rubric"]
     judge(
         run.path,
         who,
-        rubric=judged_scores.RUBRIC,
+        rubric=rubric,
         out=folder.path,
         benchmark=run.benchmark,
         display=display,
@@ -87,11 +90,12 @@ def _stale(run: Run, folder: RunFolder, who: str) -> str:
         meta = folder.meta()
     except RunError:
         return "unreadable"
-    if meta.spec.data.options.get("rubric") != judged_scores.RUBRIC:
+    rubric = judged_scores.rubric_of(meta)
+    if rubric is None:
         return "by another rubric"
     if meta.spec.model != who:
         return f"by {meta.spec.model}"
-    return "" if judged_scores.about(run.folder) == meta.identity.get("data") else "about other answers"
+    return "" if judged_scores.about(run.folder, rubric) == meta.identity.get("data") else "about other answers"
 
 
 def set_aside(folder: RunFolder, aside: Path) -> None:

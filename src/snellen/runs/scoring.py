@@ -323,7 +323,8 @@ def scores_of(
                 scores[PROFILE] = by_reader(sample, record, said, scorers[PROFILE], unread)
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
     reply = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
-    score = Score(None, None, "unscored", NOT_JUDGED) if reply is None else score_verdict(reply, rubric.verdict)
+    unjudged = Score(None, None, "unscored", NOT_JUDGED)
+    score = unjudged if reply is None else score_verdict(reply, rubric.for_sample(sample).verdict)
     return dict.fromkeys(scorers, _sealed(benchmark, sample, score))
 
 

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -32,6 +33,8 @@ from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics, statistics
 from snellen.scoring.readings import read_quote
 from snellen.scoring.rubric import (
+    GOLD_PLACES,
+    RULE,
     SOURCE,
     Rubric,
     Schema,
@@ -218,22 +221,36 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, su
             return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
         reply = narrowed.reply
         shown_sample = structs.replace(sample, prompt=Prompt((Text(narrowed.question),)))
+    rubric = rubric.for_sample(sample)
     values = places(rubric, shown_sample, reply, data.seed)
+    hidden = {**values, **dict.fromkeys(GOLD_PLACES, WITHHELD)}
     text = fill(rubric.template, values)
     # A system text with the gold in it would be written to traces; rubrics put it into the template.
-    system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
+    system = fill(rubric.system, {**hidden, "reply": "(below)"})
     part = JudgeQuestion(text, verdict=rubric.verdict, shape=rubric.shape)
     if rubric.verdict.quote:
         part = structs.replace(part, quoted_from=reply)
     elif (data.options.get("rule") or subject.rule_first) and scoring.is_ruled_correct(subject, sample, reply):
         part = structs.replace(part, ruled=ruled(rubric.verdict))
+    elif rubric.verdict.option:
+        part = structs.replace(part, ruled=ruled_option(subject, sample, reply, rubric.verdict))
     if subject.restricted and not rubric.verdict.quote:
         forms = gold_forms(sample)
-        written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
+        written = strike(fill(rubric.template, hidden), forms)
         part = structs.replace(part, text=written, opened=text, forms=forms)
     pictures = tuple(p for p in sample.prompt.parts if not isinstance(p, Text)) if data.options.get("images") else ()
     prompt = Prompt((*pictures, part), system, _generation(rubric.max_tokens))
     return Sample(name, prompt, None, "open", group=group, meta=meta)
+
+
+def ruled_option(subject: Benchmark, sample: Sample, reply: str, schema: Schema) -> str:
+    """Return the verdict of a benchmark's first rule where it reads an option from a reply; empty where it reads none.
+
+    Source: VLMEvalKit's `extract_answer_from_item`, which asks a judge about what its rule cannot read alone.
+    """
+    score = next(iter(subject.score.values()))(sample, reply)
+    read = score.verdict in ("correct", "wrong") and score.extracted in schema.labels
+    return msgspec.json.encode({schema.field: score.extracted, SOURCE: RULE}).decode() if read else ""
 
 
 def as_asked(judged: Sample, sample: Sample, record: Record) -> Sample:
@@ -283,7 +300,7 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     lost = scores.has("error") | scores.has("invalid") | scores.has("unscored")
     verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
     judged = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
-    name = "accuracy" if schema.labels else "score"
+    name = "accuracy" if schema.labels or schema.option else "score"
     results = [metrics.accuracy(judged, name)]
     for column in ("asked", "level", "task", "category"):
         if column in judged.meta and 1 < len(judged.meta[column].names) <= MOST_PARTS:
@@ -412,7 +429,8 @@ class JudgeModel(Model):
 
 
 def _reask(prompt: Prompt, question: JudgeQuestion, reply: str, fault: str) -> Prompt:
-    form = "one line of plain text" if question.verdict.marker else "one JSON object"
+    schema = question.verdict
+    form = "one line of plain text" if schema.marker else "one letter" if schema.option else "one JSON object"
     text = (
         "\n\nYou have answered this already, but your answer could not be used: "
         f"{fault}. It was:\n{shortened(reply, 4_000)}\n\n"
