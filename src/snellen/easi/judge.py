@@ -17,6 +17,8 @@ from snellen.runs.run import Run
 __all__ = ["RULE_NAMES", "aside_of", "ask", "checked", "require_ready", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")
 """What EASI's script calls the rules where a judge may be named; they mean no judge, as --no-judge does."""
+PUBLISHED_JUDGE = ("gpt-4o-1120", "gpt-4o-2024-11-20")
+"""The default of EASI's script, and the name of the model that it means."""
 DEFAULTS = ModelOptions()
 
 
@@ -64,7 +66,8 @@ def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions
         SnellenError: as `judging.judge`; verdicts that were given are on disk.
     """
     folder = RunFolder(derived_folder(run.path, JUDGED))
-    notes = []
+    published = who.rpartition("/")[2].removeprefix("api:") in PUBLISHED_JUDGE
+    notes = [] if published else [f"the judge of EASI's script is {PUBLISHED_JUDGE[0]}, and {who} judged"]
     rubric = judged_scores.rubric_name(run.benchmark.name)
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)

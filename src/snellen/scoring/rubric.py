@@ -22,7 +22,19 @@ from snellen.errors import JudgeError
 from snellen.text import normalized
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded", "judged", "attempted", "by-row", "reader", "vlm2-ab", "vlm2-aba", "fika", "easi", "option")
+BUILT_IN = (
+    "match",
+    "graded",
+    "judged",
+    "attempted",
+    "by-row",
+    "reader",
+    "vlm2-ab",
+    "vlm2-aba",
+    "fika",
+    "easi",
+    "option",
+)
 PLACES = ("question", "options", "gold", "criteria", "reply", "nonce", "shape")
 ROW_PLACES = ("row_question", "row_options", "row_options_block", "row_answer")
 """Places in VLMEvalKit's form: the row's question without the rest of the prompt, its options one a line, and its answer."""
@@ -153,8 +165,42 @@ def built_in(name: str) -> Rubric:
     return parse_rubric(files(__package__).joinpath("rubrics", f"{name}.toml").read_text("utf-8"), name)
 
 
+class Rubrics(Struct, frozen=True):
+    """The rubrics of one file: one for every reply (`""`), or one for each name of a benchmark or of a benchmark's own rubric."""
+
+    name: str
+    rubrics: Mapping[str, Rubric]
+
+    @property
+    def alone(self) -> Rubric | None:
+        """Return the rubric for every reply; None for a file of several."""
+        return self.rubrics.get("")
+
+    def of(self, own: Rubric | None, benchmark: str) -> Rubric | None:
+        """Return the rubric for a reply that a benchmark's own rubric decides (None: it has none); None if it has none here."""
+        return self.alone or self.rubrics.get(benchmark.partition("/")[0] if own is None else own.name)
+
+
+def usable_rubrics(name: str) -> Rubrics:
+    """Load rubrics for a judge. Raises JudgeError as `load_rubrics` and `require_known_places`."""
+    loaded = load_rubrics(name)
+    for rubric in loaded.rubrics.values():
+        require_known_places(rubric)
+    return loaded
+
+
 def load_rubric(name: str) -> Rubric:
-    """Load a rubric of the package by name, or one of the user's own by path (.toml).
+    """Load the rubric of a file that holds one, as `load_rubrics`; raises JudgeError for one that holds several."""
+    loaded = load_rubrics(name)
+    if loaded.alone is None:
+        raise JudgeError(
+            f"rubric {name} holds several: {', '.join(loaded.rubrics)}", "Name a file that holds one rubric."
+        )
+    return loaded.alone
+
+
+def load_rubrics(name: str) -> Rubrics:
+    """Load a rubric of the package by name, or those of a user's file by path (.toml).
 
     Raises:
         JudgeError: there is none, or it is not a rubric.
@@ -166,14 +212,40 @@ def load_rubric(name: str) -> Rubric:
             raise JudgeError(
                 f"rubric {name} is {kind}; a rubric file is TOML", "Name it with its ending: --rubric FILE.toml"
             )
-        return built_in(name)
+        return Rubrics(name, {"": built_in(name)})
     try:
         if path.stat().st_size > RUBRIC_BYTES:
             raise JudgeError(f"rubric {name}: larger than {RUBRIC_BYTES:,} bytes")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise JudgeError(f"rubric {name}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
-    return parse_rubric(text, name)
+    return parse_rubrics(text, name)
+
+
+def parse_rubrics(text: str, name: str) -> Rubrics:
+    """Parse a file of rubrics: a rubric, or `[rubrics.NAME]` tables, each with the `names` that it is for in place of its own.
+
+    Raises:
+        JudgeError: as `parse_rubric`.
+    """
+    several = _document(text, name).get("rubrics")
+    if not isinstance(several, dict) or not several or not all(isinstance(table, dict) for table in several.values()):
+        return Rubrics(name, {"": parse_rubric(text, name)})
+    rubrics: dict[str, Rubric] = {}
+    for key, table in several.items():
+        names = table.pop("names", [key])
+        rubric = _rubric(table, text, f"{name}, {key}")
+        rubrics |= dict.fromkeys(map(str, names if isinstance(names, list) else [names]), rubric)
+    return Rubrics(name, rubrics)
+
+
+def _document(text: str, name: str) -> dict[str, Any]:
+    from snellen.toml_text import parse_toml  # patterns are compiled, and a run without a judge reads no rubric
+
+    try:
+        return parse_toml(text)
+    except (ValueError, RecursionError) as error:
+        raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
 
 
 def parse_rubric(text: str, name: str) -> Rubric:
@@ -182,16 +254,17 @@ def parse_rubric(text: str, name: str) -> Rubric:
     Raises:
         JudgeError: not TOML, a member is missing or unknown, no place for the reply, or an invalid schema.
     """
-    from snellen.toml_text import parse_toml  # patterns are compiled, and a run without a judge reads no rubric
+    return _rubric(_document(text, name), text, name)
 
+
+def _rubric(table: Mapping[str, Any], text: str, name: str) -> Rubric:
+    """Return a checked rubric; `text` is the file that it stands in."""
     try:
-        parts = msgspec.convert(parse_toml(text), _Parts)
+        parts = msgspec.convert(table, _Parts)
     except msgspec.ValidationError as error:
         raise JudgeError(
             f"rubric {name}{_line_of(text, str(error))}: {error}", "docs/judge.md shows what a rubric file holds."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
     schema = parts.verdict
     prompt = parts.system + parts.template
     checks = {
@@ -507,7 +580,7 @@ def score_verdict(reply: str, schema: Schema) -> Score:
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
     if schema.option and read.answer == NO_OPTION and not read.value:
-        detail = {"judge_verdict": NO_OPTION, SOURCE: read.source}
+        detail: dict[str, Any] = {"judge_verdict": NO_OPTION, SOURCE: read.source}
         return Score(0.0, None, "invalid", "the judge found none of the options in it", detail)
     verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
     source = {SOURCE: read.source} if read.source == RULE or len(schema.labels) > 2 else {}

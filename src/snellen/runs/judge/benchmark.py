@@ -8,7 +8,7 @@ what came back.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -37,10 +37,11 @@ from snellen.scoring.rubric import (
     RULE,
     SOURCE,
     Rubric,
+    Rubrics,
     Schema,
     fill,
     gold_forms,
-    load_rubric,
+    load_rubrics,
     marked_or_object,
     places,
     read_verdict,
@@ -119,23 +120,19 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
     meta = located(folder, folder.meta())
     subject = source or benchmark_of(folder, meta, trust=trust)
     name = data.options.get("rubric", "match")
-    chosen = load_rubric(name) if name != OWN else None
-    if chosen is not None and chosen.verdict.quote:
+    chosen = load_rubrics(name) if name != OWN else None
+    if chosen is not None and any(rubric.verdict.quote for rubric in chosen.rubrics.values()):
         raise JudgeError(f"the rubric {chosen.name} is a reader's", f"Read with it: snellen read RUN --rubric {name}")
-    replaced, rubric_for_all = (chosen, None) if data.options.get(LEFT_TO_JUDGE) else (None, chosen)
-    if rubric_for_all is None and subject.rubric is None:
+    left_to_judge = bool(data.options.get(LEFT_TO_JUDGE))
+    rubric_for_all = None if chosen is None or left_to_judge else chosen.alone
+    if (chosen is None or left_to_judge) and subject.rubric is None:
         raise JudgeError(f"{subject.name} has no rubric of its own", "Name one: --rubric match, graded, or a file.")
-
-    def rubric_of(sample: Sample) -> Rubric | None:
-        own = None if subject.rubric is None else subject.rubric(sample)
-        return rubric_for_all or (own and (replaced or own))
+    rubric_of = rubric_chooser(subject, chosen, left_to_judge=left_to_judge)
 
     @cache
     def own() -> tuple[int, str]:
-        """Return the number of samples that the benchmark has a rubric for, and the digest of those rubrics."""
-        digests = [
-            rubric.digest for sample in subject.samples(meta.spec.data) if (rubric := rubric_of(sample)) is not None
-        ]
+        """Return the number of samples that a rubric decides, and the digest of those rubrics."""
+        digests = [rubric.digest for rubric in map(rubric_of, subject.samples(meta.spec.data)) if rubric is not None]
         kinds = sorted(set(digests))
         return len(digests), kinds[0] if len(kinds) == 1 else blake2b(
             " ".join(kinds).encode(), digest_size=8
@@ -163,9 +160,9 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
             summarize(scores, rubric_for_all.verdict) if rubric_for_all is not None else summarize_own(scores, subject)
         )
 
-    rubric_text = (
-        "the benchmark's own rubrics" if rubric_for_all is None else rubric_for_all.about or rubric_for_all.name
-    )
+    rubric_text = "the benchmark's own rubrics" if chosen is None or left_to_judge else chosen.name
+    if rubric_for_all is not None:
+        rubric_text = rubric_for_all.about or rubric_for_all.name
     return Benchmark(
         name=JUDGED,
         version="1",
@@ -192,6 +189,43 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
             "benchmark": subject.name,
         },
     )
+
+
+def rubric_chooser(
+    subject: Benchmark, chosen: Rubrics | None, *, left_to_judge: bool = False
+) -> Callable[[Sample], Rubric | None]:
+    """Return the function that says by which rubric replies to a sample are judged; None: they are not.
+
+    Args:
+        subject: the judged run's benchmark.
+        chosen: rubrics that the user names; None: the benchmark's own.
+        left_to_judge: they decide what the benchmark leaves to a judge, and nothing else.
+    """
+
+    def rubric_of(sample: Sample) -> Rubric | None:
+        own = None if subject.rubric is None else subject.rubric(sample)
+        if chosen is None or (left_to_judge and own is None):
+            return own
+        return chosen.of(own, subject.name)
+
+    return rubric_of
+
+
+def rubrics_used(data: Data, *, trust: bool) -> Iterator[Rubric]:
+    """Yield the rubric for each sample of the run that a judged run with this data is about; the only one once.
+
+    Raises:
+        SnellenError: that run, its benchmark or its data cannot be read.
+    """
+    name = data.options.get("rubric", OWN)
+    chosen = None if name == OWN else load_rubrics(name)
+    if chosen is not None and chosen.alone is not None:
+        return iter((chosen.alone,))
+    folder = RunFolder(data.path or Path())
+    meta = located(folder, folder.meta())
+    subject = benchmark_of(folder, meta, trust=trust)
+    rubrics = map(rubric_chooser(subject, chosen), subject.samples(meta.spec.data))
+    return (rubric for rubric in rubrics if rubric is not None)
 
 
 def expected(meta: RunMeta, source: Benchmark) -> int:
