@@ -77,11 +77,13 @@ def done(monkeypatch: Any, model: Speaker, asked: EasiSettings) -> tuple[Board, 
 
 
 class GradingServer(OracleServer):
-    """A judge that grades by `grades(reply)`; `asked` holds every question to it."""
+    """A judge that grades by `grades(reply)`, or names the extracted option; `asked` holds every question to it."""
 
     def __init__(self, grades: Callable[[str], dict[str, str] | str]) -> None:
         def graded(question: SentQuestion) -> str:
             said = grades(question.text.rpartition("<<<REPLY")[2])
+            if isinstance(said, dict) and "Answer with one letter" in question.text:
+                return said["extracted"] or "Z"
             return said if isinstance(said, str) else json.dumps(said)
 
         super().__init__(graded, "grader")

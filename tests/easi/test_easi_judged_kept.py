@@ -46,7 +46,7 @@ def submitted(row: BenchmarkRow, tmp_path: Path, capsys: pytest.CaptureFixture[s
     return json.loads(capsys.readouterr().out)["payload"]
 
 
-@pytest.mark.parametrize("name", ["site", "blink"])
+@pytest.mark.parametrize("name", ["site", "viewspatial"])
 def test_a_judged_score_stands_under_its_official_id_whenever_it_is_looked_at(
     judge, tmp_path, monkeypatch, capsys, name
 ):

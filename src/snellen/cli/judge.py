@@ -292,8 +292,11 @@ def print_summary(judged: Run, *, as_json: bool) -> None:
 
     from snellen.engine.run_folder import JUDGED
     from snellen.runs.judge.ask import verdicts
+    from snellen.runs.judge.profiles import judged_remarks
 
     if judged.meta.spec.benchmark != JUDGED:
         return
+    for remark in judged_remarks(judged):
+        note(f"note: {remark}")
     line = f"SUMMARY_JSON {msgspec.json.encode(verdicts(judged)).decode()}"
     note(line) if as_json else print(line)

@@ -17,6 +17,8 @@ from snellen.runs.run import Run
 __all__ = ["RULE_NAMES", "aside_of", "ask", "checked", "require_ready", "set_aside"]
 RULE_NAMES = ("exact_matching", "extract_matching")
 """What EASI's script calls the rules where a judge may be named; they mean no judge, as --no-judge does."""
+PUBLISHED_JUDGE = ("gpt-4o-1120", "gpt-4o-2024-11-20")
+"""The default of EASI's script, and the name of the model that it means."""
 DEFAULTS = ModelOptions()
 
 
@@ -56,7 +58,7 @@ async def require_ready(name: str, options: ModelOptions = DEFAULTS) -> None:
 
 
 def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions = DEFAULTS) -> list[str]:
-    """Let the judge grade every reply of a run, or resume grading. Returns notes for the user.
+    """Let the judge grade the replies of a run, or resume grading. Returns notes for the user.
 
     Verdicts on answers that have changed since, by another judge or by another rubric, are moved to `aside` first.
 
@@ -64,14 +66,18 @@ def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions
         SnellenError: as `judging.judge`; verdicts that were given are on disk.
     """
     folder = RunFolder(derived_folder(run.path, JUDGED))
-    notes = []
+    published = who.rpartition("/")[2].removeprefix("api:") in PUBLISHED_JUDGE
+    notes = [] if published else [f"the judge of EASI's script is {PUBLISHED_JUDGE[0]}, and {who} judged"]
+    rubric = judged_scores.rubric_name(run.benchmark.name)
     if folder.exists() and (why := _stale(run, folder, who)):
         set_aside(folder, aside)
         notes.append(f"verdicts that were there were {why}; they lie in {aside}")
+    elif folder.exists():
+        rubric = folder.meta().spec.data.options["rubric"]
     judge(
         run.path,
         who,
-        rubric=judged_scores.RUBRIC,
+        rubric=rubric,
         out=folder.path,
         benchmark=run.benchmark,
         display=display,
@@ -87,11 +93,12 @@ def _stale(run: Run, folder: RunFolder, who: str) -> str:
         meta = folder.meta()
     except RunError:
         return "unreadable"
-    if meta.spec.data.options.get("rubric") != judged_scores.RUBRIC:
+    rubric = judged_scores.rubric_of(meta)
+    if rubric is None:
         return "by another rubric"
     if meta.spec.model != who:
         return f"by {meta.spec.model}"
-    return "" if judged_scores.about(run.folder) == meta.identity.get("data") else "about other answers"
+    return "" if judged_scores.about(run.folder, rubric) == meta.identity.get("data") else "about other answers"
 
 
 def set_aside(folder: RunFolder, aside: Path) -> None:

@@ -1,10 +1,11 @@
 """Scores of a run from a judge's extracted answers, used when too many replies are unparseable by rule.
 
 The judge grades every reply (A right, B wrong, C no answer) and copies the answer out of it. Of a choice the grade counts;
-of a number, and of moves in text, the benchmark's own rule is put to what was copied: a judge may say what a reply says, the
-arithmetic of a score is not left to it.
+of a number, and of moves in text, the benchmark's own rule is put to what was copied. Of MATCHED sets the judge only names
+the option that a reply means, where the rule reads none.
 
-Source: the judge of VLMEvalKit's spatial benchmarks as EASI runs it (grade, extracted answer; MRA computed anew).
+Source: the judge of VLMEvalKit's spatial benchmarks as EASI runs it (`llm_extract.py`: grade, extracted answer; MRA computed
+anew), and `extract_answer_from_item` of `multiple_choice.py`, by which `ImageMCQDataset` and `CVBench` are scored.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from snellen.errors import RunError
 from snellen.runs import scoring
 from snellen.runs.judge.verdicts import read
 from snellen.runs.scoring import Verdicts
-from snellen.scoring.rubric import SOURCE, Schema, built_in, read_verdict
+from snellen.scoring.rubric import Rubric, built_in, score_judged
 from snellen.scoring.scores import ScoreBuilder, score_record, wrong_by_length
 from snellen.scoring.statistics import with_cluster
 from snellen.sources.digests import digest
 from snellen.types import Metric, Record, Sample, Score
 
-RUBRIC = "easi"
-NO_ANSWER = "C"
+RUBRIC, OPTION = "easi", "option"
+MATCHED = ("blink", "3dsrbench", "cv-bench")
+"""Sets of which VLMEvalKit's judge matches a reply to an option."""
+GRADES = {"correct": "A", "wrong": "B", "invalid": "C"}
 PROFILE = "easi"
 
 
@@ -66,6 +69,17 @@ class Judgement:
         return f"judged by {self.model}: {self.verdicts:,} of {self.replies:,} replies"
 
 
+def rubric_name(benchmark: str) -> str:
+    """Return the name of the rubric by which VLMEvalKit's judge is asked about a set."""
+    return OPTION if benchmark in MATCHED else RUBRIC
+
+
+def rubric_of(judged: RunMeta) -> Rubric | None:
+    """Return the rubric of a judge's run if it is one of EASI's; earlier versions graded every set by `easi`."""
+    name = judged.spec.data.options.get("rubric")
+    return built_in(name) if judged.spec.benchmark == JUDGED and name in (RUBRIC, OPTION) else None
+
+
 def beside(source: RunFolder) -> RunFolder | None:
     """Return the complete judged run beside a run, if it covers its current answers; None otherwise."""
     folder = RunFolder(derived_folder(source.path, JUDGED))
@@ -73,16 +87,15 @@ def beside(source: RunFolder) -> RunFolder | None:
         meta = verified_meta(folder)
     except RunError:
         return None
-    spec = meta.spec
-    same_rubric = spec.benchmark == JUDGED and spec.data.options.get("rubric") == RUBRIC
-    if not (same_rubric and meta.state == "complete" and meta.coverage.full):
+    rubric = rubric_of(meta)
+    if rubric is None or not (meta.state == "complete" and meta.coverage.full):
         return None
-    return folder if meta.identity.get("data") == about(source) else None
+    return folder if meta.identity.get("data") == about(source, rubric) else None
 
 
-def about(source: RunFolder) -> str:
+def about(source: RunFolder, rubric: Rubric) -> str:
     """Return the data identity that a judged run of the current answers records."""
-    return f"{digest(source.results)} rubric {built_in(RUBRIC).digest}"
+    return f"{digest(source.results)} rubric {rubric.digest}"
 
 
 def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: RunFolder) -> Judgement:
@@ -92,35 +105,34 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
         source, meta, benchmark: the run that was judged.
         judged: what `beside` found.
     """
-    verdicts = read(judged, source)
-    schema = built_in(RUBRIC).verdict
+    verdicts, about = read(judged, source), judged.meta()
+    rubric = rubric_of(about) or built_in(RUBRIC)
     builder = ScoreBuilder()
     replies = without = 0
-    grades = dict.fromkeys(schema.labels, 0)
+    grades = dict.fromkeys(GRADES.values(), 0)
     for sample, record in scoring.recorded_answers(source, meta, benchmark):
-        score = regraded(benchmark, sample, record, verdicts, schema)
+        score = regraded(benchmark, sample, record, verdicts, rubric)
         builder.add(sample, score, record.repeat)
         if record.status == "ok":
             replies += 1
             without += score.verdict == "unscored"
-            grade = score.detail.get("judge_verdict")
+            grade = GRADES.get(score.verdict) if rubric.verdict.option else score.detail.get("judge_verdict")
             if grade in grades:
                 grades[grade] += 1
     expected = scoring.count(benchmark, meta.spec.data) * meta.spec.repeats
-    about = judged.meta()
     return Judgement(
         with_cluster(benchmark.summarize(builder.build(expected), PROFILE), benchmark.cluster),
         about.spec.model,
         judged.path,
         about.fingerprint,
-        built_in(RUBRIC).digest,
+        rubric.digest,
         replies,
         without,
         grades,
     )
 
 
-def regraded(benchmark: Benchmark, sample: Sample, record: Record, verdicts: Verdicts, schema: Schema) -> Score:
+def regraded(benchmark: Benchmark, sample: Sample, record: Record, verdicts: Verdicts, rubric: Rubric) -> Score:
     """Score one record by its verdict; unscored without a verdict or without a reply.
 
     `detail` has `judge_verdict` and `judge_source`.
@@ -131,15 +143,4 @@ def regraded(benchmark: Benchmark, sample: Sample, record: Record, verdicts: Ver
     reply = verdicts.get(record_name(sample.id, record.repeat))
     if reply is None:
         return Score(None, None, "unscored", "the judge gave no verdict")
-    try:
-        verdict = read_verdict(reply, schema)
-    except ValueError as error:
-        return Score(None, None, "unscored", f"no verdict: {error}")
-    detail = {"judge_verdict": verdict.answer, SOURCE: verdict.source}
-    if verdict.answer == NO_ANSWER:
-        return Score(0.0, None, "invalid", "the judge found no answer in it", detail)
-    if sample.kind == "choice":
-        right = verdict.value == 1.0
-        return Score(float(right), verdict.reason, "correct" if right else "wrong", None, detail)
-    score = rule(sample, verdict.reason)
-    return Score(score.value, score.extracted, score.verdict, score.reason, detail)
+    return score_judged(sample, reply, rubric, rule)

@@ -113,12 +113,12 @@ def _scored(
     run = source.run
     if run is not None:
         verdicts = None if judged is None else read(judged, run.folder)
-        schema = built_in(judged_scores.RUBRIC).verdict
+        rubric = None if judged is None else judged_scores.rubric_of(judged.meta())
         for sample, record in in_order(run):
             score = (
                 score_record(sample, record, run.benchmark.score[profile])
-                if verdicts is None
-                else judged_scores.regraded(run.benchmark, sample, record, verdicts, schema)
+                if verdicts is None or rubric is None
+                else judged_scores.regraded(run.benchmark, sample, record, verdicts, rubric)
             )
             yield (*_in_half(source.half, sample, record), score)
         return
@@ -196,8 +196,8 @@ def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> d
 
 def _judge(meta: RunMeta) -> dict[str, str]:
     """Return the judge that decided, with its rubric."""
-    rubric = f"{judged_scores.RUBRIC} {built_in(judged_scores.RUBRIC).digest}"
-    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": rubric}
+    rubric = judged_scores.rubric_of(meta) or built_in(judged_scores.RUBRIC)
+    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": f"{rubric.name} {rubric.digest}"}
 
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:

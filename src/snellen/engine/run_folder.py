@@ -421,16 +421,17 @@ def derived_run(source: RunFolder, benchmark: str) -> RunFolder | None:
     Its meta names `source`, by path or, where both were moved, by name.
     """
     folder = RunFolder(derived_folder(source.path, benchmark))
-    if not folder.exists():
-        return None
+    return folder if folder.exists() and is_about(folder, source, benchmark) else None
+
+
+def is_about(folder: RunFolder, source: RunFolder, benchmark: str) -> bool:
+    """Return True if a folder holds a run of this benchmark that is about `source`, by path or by name."""
     try:
         spec = folder.meta().spec
     except RunError:  # another kind of folder; asking a judge reports it
-        return None
+        return False
     about, here = spec.data.path, source.path.resolve()
-    if spec.benchmark != benchmark or about is None:
-        return None
-    return folder if about.resolve() == here or about.name == here.name else None
+    return spec.benchmark == benchmark and about is not None and (about.resolve() == here or about.name == here.name)
 
 
 def runs_hint(path: Path) -> str:

@@ -152,6 +152,8 @@ def compare_pair(
         notes.append(f"the settings differ: {'; '.join(settings[:MOST_SETTINGS])}{omitted}")
     changed = [(side.folder.path.name, side.run.changed_data) for side in (baseline, other)]
     notes += [f"{name}: {line}" for name, line in changed if line]
+    by_verdicts = [side for side in (baseline, other) if profile in side.run.judged_by_rubric]
+    notes += [f"{side.folder.path.name}: {side.benchmark.profiles[profile]}" for side in by_verdicts]
     first, second = baseline.scores(profile), other.scores(profile)
     paired = pair_scores(question_scores(first), question_scores(second))
     if not len(paired):

@@ -150,7 +150,20 @@ class Run:
             from snellen.engine.growth import recorded_view
 
             self._benchmark = recorded_view(self._benchmark, self.folder, lambda: self.meta.spec)
+        if self.judged_by_rubric and not any(name in self._benchmark.score for name in self.judged_by_rubric):
+            from snellen.runs.judge.profiles import with_judge_profiles
+
+            self._benchmark = with_judge_profiles(self._benchmark, self.folder, self.judged_by_rubric)
         return self._benchmark
+
+    @cached_property
+    def judged_by_rubric(self) -> dict[str, RunFolder]:
+        """Return the judged runs beside this one by a rubric that the user named, by the profile that they give."""
+        if self.meta.judges:
+            return {}
+        from snellen.runs.judge.profiles import rubric_runs
+
+        return rubric_runs(self.folder)
 
     def moved(
         self, data: str | Path | None, images: str | Path | None, options: Mapping[str, str] | None = None
@@ -203,7 +216,12 @@ class Run:
         only_lost = lost and self.folder.meta().state == "complete"  # it is named in full
         known = caveats(meta, self.benchmark, state="complete" if only_lost else self.state)
         texts = (errors if caveat.about == "lost" and errors else caveat.text for caveat in known)
-        said = filter(None, [lost, self.changed_data, judge_line(self), self.unverified])
+        verdicts: list[str] = []
+        if self.judged_by_rubric:
+            from snellen.runs.judge.profiles import judge_lines
+
+            verdicts = judge_lines(self.folder, self.judged_by_rubric, trust=self.trust)
+        said = filter(None, [lost, self.changed_data, *verdicts, judge_line(self), self.unverified])
         return [*texts, *said, *self.benchmark.faults]
 
     def request_errors(self) -> RequestErrors:
@@ -277,7 +295,8 @@ class Run:
         judged, read = self._judged_beside(), self._read_beside()
         try:
             written = self.folder.summary.stat().st_mtime_ns
-            newest = [self.folder.results, *(folder.results for folder in (judged, read) if folder is not None)]
+            beside = (judged, read, *self.judged_by_rubric.values())
+            newest = [self.folder.results, *(folder.results for folder in beside if folder is not None)]
             if any(path.stat().st_mtime_ns > written for path in newest):
                 return False
             saved = msgspec.json.decode(self.folder.summary.read_bytes(), type=dict[str, Any])
@@ -317,7 +336,7 @@ class Run:
         if review_profiles(self.benchmark, profile):
             return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
         wanted = list(profiles_of(self.benchmark, profile))
-        saved = self._saved_metrics() if self.summary_is_current() else {}
+        saved = self.saved_metrics() if self.summary_is_current() else {}
         if all(name in saved for name in wanted):
             totals = self.meta.totals
             if totals.error + totals.timeout and not totals.done:  # an older version saved 0 where nothing was answered
@@ -328,13 +347,13 @@ class Run:
         try:
             return {name: list(rows) for name, rows in self.summarize(profile, save=False).metrics.items()}
         except DataError as error:
-            saved = {} if self.own else self._saved_metrics()
+            saved = {} if self.own else self.saved_metrics()
             if not all(name in saved for name in wanted):
                 raise
             self.unverified = f"{self.path}: metrics read from its summary.json, not recomputed ({error.message})"
             return {name: saved[name] for name in wanted}
 
-    def _saved_metrics(self) -> dict[str, list[Metric]]:
+    def saved_metrics(self) -> dict[str, list[Metric]]:
         """Read the metrics in summary.json by profile; empty if it cannot be read."""
         try:
             summary = msgspec.json.decode(self.folder.summary.read_bytes(), type=SavedSummary)
@@ -512,7 +531,11 @@ class Run:
             and {name: old.get(name) for name in head} == head
             and all(old.get(who) == head.get(who) for who in ("judge", "reader"))
         )
-        if set(rows) != set(self.benchmark.score) and same and (judge is None or self.summary_is_current()):
+        if (
+            set(rows) != set(self.benchmark.score)
+            and same
+            and ((judge is None and not self.judged_by_rubric) or self.summary_is_current())
+        ):
             merged = {profile["profile"]: profile for profile in old["profiles"]} | rows
             new["profiles"] = [merged[name] for name in self.benchmark.score if name in merged]
         headline = self.headline(summary.metrics)

@@ -124,6 +124,9 @@ def _score_run(
     id_is: str,
 ) -> tuple[Summary, list[str]]:
     about = run.meta.spec.data
+    if profile is None and run.judged_by_rubric:  # what a judge was paid for is shown beside the rules
+        scored = run.benchmark.score
+        profile = ",".join([next(iter(scored)), *(name for name in run.judged_by_rubric if name in scored)])
     replies = None if judge_replies is None else Replies(Path(judge_replies), run.benchmark, id_is=id_is, data=about)
     summary = run.summarize(profile, each=each, save=replies is None, verdicts=replies, rules=reviews)
     _some_used(replies, summary, run.benchmark, about, id_is)

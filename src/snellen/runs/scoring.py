@@ -28,7 +28,7 @@ from snellen.scoring.extract.base import READING_VERSION
 from snellen.scoring.readings import PROFILE, READER, STAGE, score_reading
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scorers import NOT_JUDGED
-from snellen.scoring.scores import ScoreBuilder, Scores, score_record
+from snellen.scoring.scores import RepeatScorer, ScoreBuilder, Scores, score_record
 from snellen.scoring.statistics import mean, spread_metrics, with_cluster
 from snellen.types import Metric, Record, Response, Sample, Score
 
@@ -323,8 +323,13 @@ def scores_of(
                 scores[PROFILE] = by_reader(sample, record, said, scorers[PROFILE], unread)
         return {profile: _sealed(benchmark, sample, score) for profile, score in scores.items()}
     reply = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
-    score = Score(None, None, "unscored", NOT_JUDGED) if reply is None else score_verdict(reply, rubric.verdict)
-    return dict.fromkeys(scorers, _sealed(benchmark, sample, score))
+    unjudged = Score(None, None, "unscored", NOT_JUDGED)
+    score = unjudged if reply is None else score_verdict(reply, rubric.for_sample(sample).verdict)
+    by_verdicts = {name: each for name, each in scorers.items() if isinstance(each, RepeatScorer)}
+    others = {
+        name: _sealed(benchmark, sample, score_record(sample, record, each)) for name, each in by_verdicts.items()
+    }
+    return {**dict.fromkeys(scorers, _sealed(benchmark, sample, score)), **others}
 
 
 def by_reader(sample: Sample, record: Record, said: str, scorer: Scorer, unread: Score) -> Score:

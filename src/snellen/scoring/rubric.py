@@ -1,14 +1,14 @@
 """Judge rubrics: their files, the prompt that they make, and strict parsing of the judge's verdict.
 
-A verdict is one JSON object and nothing else or, where a rubric says so, the number after a literal marker. Anything
-else is no verdict; no rule guesses one from prose.
+A verdict is one JSON object and nothing else or, where a rubric says so, the number after a literal marker, or the letter
+of an option. Anything else is no verdict; no rule guesses one from prose.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
 from importlib.resources import files
@@ -16,15 +16,35 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.errors import JudgeError
 from snellen.text import normalized
 from snellen.types import Sample, Score, Text, Verdict
 
-BUILT_IN = ("match", "graded", "judged", "attempted", "by-row", "reader", "vlm2-ab", "vlm2-aba", "fika", "easi")
-NEEDED = ("reply", "nonce")
+BUILT_IN = (
+    "match",
+    "graded",
+    "judged",
+    "attempted",
+    "by-row",
+    "reader",
+    "vlm2-ab",
+    "vlm2-aba",
+    "fika",
+    "easi",
+    "option",
+)
 PLACES = ("question", "options", "gold", "criteria", "reply", "nonce", "shape")
+ROW_PLACES = ("row_question", "row_options", "row_options_block", "row_answer")
+"""Places in VLMEvalKit's form: the row's question without the rest of the prompt, its options one a line, and its answer."""
+ROW_QUESTION = "row_question"
+"""The name of a sample's meta that has the question of its row, as a tuple of one text."""
+GOLD_PLACES = ("gold", "row_answer")
+NO_ANSWER = "C"
+"""The grade of a reply without an answer, of rubrics that have the answer copied."""
+NO_OPTION = "Z"
+"""The judge's letter for a reply that means none of the options, as in VLMEvalKit."""
 QUOTE, OPTION = "quote", "option"
 """Members of a reader's object."""
 CRITERIA = "rubric"
@@ -33,12 +53,13 @@ REPLY_CHARACTERS = 20_000
 RUBRIC_BYTES = 1 << 20
 SOURCE, RULE = "judge_source", "rule"
 """The member of a verdict that names its source, and the value for a rule instead of a judge."""
-_PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
+_PLACE = re.compile("{(" + "|".join(PLACES + ROW_PLACES) + ")}")
 _BRACED = re.compile("{([a-z]+)}")
 _FENCE = re.compile(r"\A```(?:json|JSON)?[ \t]*\n")
 _DIGITS = 15  # a double holds every whole number of so many digits
 _FEW = 5
 _LINE = re.compile(r"(\S+?)(?:(?:\t|\\t)(.*))?")
+_LETTER = re.compile(r"(\*{0,2})(?:\(([A-Z])\)|([A-Z]))[.:]?\1")
 _NO_REASON = ("", "N/A")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
@@ -55,6 +76,8 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         reask: whether the judge is asked once more if its verdict cannot be parsed.
         quote: the object is a reader's: it quotes the answer from the reply, and may name an option.
         line: the verdict may also be one line, a label, a tab and the reason, as VLMEvalKit's judge writes it.
+        option: the judge names the option that the reply means, by its letter, or Z for none (`for_sample`).
+        extracts: the reason is the answer, copied from the reply: a rule scores it where no option is asked for.
     """
 
     field: str = "verdict"
@@ -65,6 +88,8 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
     reask: bool = True
     quote: bool = False
     line: bool = False
+    option: bool = False
+    extracts: bool = False
 
 
 class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,12 +98,16 @@ class _Parts(Struct, frozen=True, forbid_unknown_fields=True):
     system: str = ""
     about: str = ""
     max_tokens: int | None = None
+    judge: str = ""
+    source: str = ""
+    verbatim: bool = False
 
 
 class Rubric(Struct, frozen=True):
-    """A parsed and checked rubric file. `digest` is the digest of its whole content.
+    """A parsed and checked rubric file. `digest` is the digest of what the judge is asked.
 
-    `max_tokens` limits the judge's reply, unless the user sets a limit; None leaves it to the model.
+    `max_tokens` limits the judge's reply, unless the user sets a limit; None leaves it to the model. `judge` is the model
+    that published figures were judged by, and `source` says whose words they are; both may be empty.
     """
 
     name: str
@@ -88,11 +117,29 @@ class Rubric(Struct, frozen=True):
     verdict: Schema
     digest: str
     max_tokens: int | None = None
+    judge: str = ""
+    source: str = ""
+
+    @property
+    def guarded(self) -> bool:
+        """Return True if marks with a code that its writer cannot know stand around the reply."""
+        return "{nonce}" in self.system + self.template
+
+    def for_sample(self, sample: Sample) -> Rubric:
+        """Return the rubric for one sample: where the judge names an option, its labels are the sample's letters."""
+        if not self.verdict.option:
+            return self
+        golds = sample.target if isinstance(sample.target, (list, tuple)) else (sample.target,)
+        labels = {NO_OPTION: 0.0, **{letter: float(letter in golds) for letter in sample.options}}
+        return structs.replace(self, verdict=structs.replace(self.verdict, labels=labels))
 
     @property
     def shape(self) -> str:
         """The requested form of the verdict, as the judge would write it: the object, or the line with the marker."""
         schema = self.verdict
+        if schema.option:
+            letters = ", ".join(letter for letter in schema.labels if letter != NO_OPTION) or "the option's letter"
+            return f"{letters}, or {NO_OPTION} for none"
         if schema.quote:
             copied = "<the answer, copied from the reply character by character>"
             return f'{{"{QUOTE}": "{copied}" | null, "{OPTION}": "<letter of the option>" | null}}'
@@ -118,8 +165,42 @@ def built_in(name: str) -> Rubric:
     return parse_rubric(files(__package__).joinpath("rubrics", f"{name}.toml").read_text("utf-8"), name)
 
 
+class Rubrics(Struct, frozen=True):
+    """The rubrics of one file: one for every reply (`""`), or one for each name of a benchmark or of a benchmark's own rubric."""
+
+    name: str
+    rubrics: Mapping[str, Rubric]
+
+    @property
+    def alone(self) -> Rubric | None:
+        """Return the rubric for every reply; None for a file of several."""
+        return self.rubrics.get("")
+
+    def of(self, own: Rubric | None, benchmark: str) -> Rubric | None:
+        """Return the rubric for a reply that a benchmark's own rubric decides (None: it has none); None if it has none here."""
+        return self.alone or self.rubrics.get(benchmark.partition("/")[0] if own is None else own.name)
+
+
+def usable_rubrics(name: str) -> Rubrics:
+    """Load rubrics for a judge. Raises JudgeError as `load_rubrics` and `require_known_places`."""
+    loaded = load_rubrics(name)
+    for rubric in loaded.rubrics.values():
+        require_known_places(rubric)
+    return loaded
+
+
 def load_rubric(name: str) -> Rubric:
-    """Load a rubric of the package by name, or one of the user's own by path (.toml).
+    """Load the rubric of a file that holds one, as `load_rubrics`; raises JudgeError for one that holds several."""
+    loaded = load_rubrics(name)
+    if loaded.alone is None:
+        raise JudgeError(
+            f"rubric {name} holds several: {', '.join(loaded.rubrics)}", "Name a file that holds one rubric."
+        )
+    return loaded.alone
+
+
+def load_rubrics(name: str) -> Rubrics:
+    """Load a rubric of the package by name, or those of a user's file by path (.toml).
 
     Raises:
         JudgeError: there is none, or it is not a rubric.
@@ -131,14 +212,40 @@ def load_rubric(name: str) -> Rubric:
             raise JudgeError(
                 f"rubric {name} is {kind}; a rubric file is TOML", "Name it with its ending: --rubric FILE.toml"
             )
-        return built_in(name)
+        return Rubrics(name, {"": built_in(name)})
     try:
         if path.stat().st_size > RUBRIC_BYTES:
             raise JudgeError(f"rubric {name}: larger than {RUBRIC_BYTES:,} bytes")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise JudgeError(f"rubric {name}: cannot be read: {error}", "Check the path; it is a TOML file.") from error
-    return parse_rubric(text, name)
+    return parse_rubrics(text, name)
+
+
+def parse_rubrics(text: str, name: str) -> Rubrics:
+    """Parse a file of rubrics: a rubric, or `[rubrics.NAME]` tables, each with the `names` that it is for in place of its own.
+
+    Raises:
+        JudgeError: as `parse_rubric`.
+    """
+    several = _document(text, name).get("rubrics")
+    if not isinstance(several, dict) or not several or not all(isinstance(table, dict) for table in several.values()):
+        return Rubrics(name, {"": parse_rubric(text, name)})
+    rubrics: dict[str, Rubric] = {}
+    for key, table in several.items():
+        names = table.pop("names", [key])
+        rubric = _rubric(table, text, f"{name}, {key}")
+        rubrics |= dict.fromkeys(map(str, names if isinstance(names, list) else [names]), rubric)
+    return Rubrics(name, rubrics)
+
+
+def _document(text: str, name: str) -> dict[str, Any]:
+    from snellen.toml_text import parse_toml  # patterns are compiled, and a run without a judge reads no rubric
+
+    try:
+        return parse_toml(text)
+    except (ValueError, RecursionError) as error:
+        raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
 
 
 def parse_rubric(text: str, name: str) -> Rubric:
@@ -147,25 +254,29 @@ def parse_rubric(text: str, name: str) -> Rubric:
     Raises:
         JudgeError: not TOML, a member is missing or unknown, no place for the reply, or an invalid schema.
     """
-    from snellen.toml_text import parse_toml  # patterns are compiled, and a run without a judge reads no rubric
+    return _rubric(_document(text, name), text, name)
 
+
+def _rubric(table: Mapping[str, Any], text: str, name: str) -> Rubric:
+    """Return a checked rubric; `text` is the file that it stands in."""
     try:
-        parts = msgspec.convert(parse_toml(text), _Parts)
+        parts = msgspec.convert(table, _Parts)
     except msgspec.ValidationError as error:
         raise JudgeError(
             f"rubric {name}{_line_of(text, str(error))}: {error}", "docs/judge.md shows what a rubric file holds."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
     schema = parts.verdict
     prompt = parts.system + parts.template
     checks = {
-        **{f"{{{place}}} does not occur in it": f"{{{place}}}" in prompt for place in NEEDED},
+        "{reply} does not occur in it": "{reply}" in prompt,
         "{reply} does not occur in its template": "{reply}" in parts.template or "{reply}" not in prompt,
-        "its verdict needs labels, a range or a quote, and one of them": (
-            bool(schema.labels) + (schema.range is not None) + schema.quote == 1
+        "its verdict needs labels, a range or a quote, or option = true, and one of them": (
+            bool(schema.labels) + (schema.range is not None) + schema.quote + schema.option == 1
         ),
-        "a reader must not see the gold answer: {gold}": not schema.quote or "{gold}" not in prompt,
+        "a letter stands alone, without a marker or a reason": not (schema.option and (schema.marker or schema.reason)),
+        "what is copied stands in the reason": not schema.extracts or bool(schema.reason),
+        "a reader must not see the gold answer: {gold}": not schema.quote
+        or not any(f"{{{place}}}" in prompt for place in GOLD_PLACES),
         "behind a marker stands a number, not a quote": not (schema.quote and schema.marker),
         "a verdict of one line has a label and no marker": not schema.line or bool(schema.labels and not schema.marker),
         "the scores of its labels must lie between 0 and 1": all(0 <= value <= 1 for value in schema.labels.values()),
@@ -177,8 +288,11 @@ def parse_rubric(text: str, name: str) -> Rubric:
     faults = [fault for fault, passed in checks.items() if not passed]
     if faults:
         raise JudgeError(f"rubric {name}: {'; '.join(faults)}", "docs/judge.md shows what a rubric file holds.")
+    system, template = parts.system, parts.template
+    if not parts.verbatim:
+        system, template = system.strip(), template.strip()
     return Rubric(
-        name, parts.about, parts.system.strip(), parts.template.strip(), schema, _digest(parts), parts.max_tokens
+        name, parts.about, system, template, schema, _digest(parts), parts.max_tokens, parts.judge, parts.source
     )
 
 
@@ -207,12 +321,16 @@ def _digest(parts: _Parts) -> str:
     """Return the digest of the file's content; unused members of later versions do not change it."""
     described = msgspec.to_builtins(parts)
     described["verdict"]["labels"] = dict(sorted(described["verdict"]["labels"].items()))
-    del described["verdict"]["line"]  # the judge is asked the same, so what it said before can be read too
+    for name in ("line", "extracts"):  # the judge is asked the same, so what it said before can be read too
+        del described["verdict"][name]
+    del described["judge"], described["source"]
     for holder, name, unused in (
         (described, "max_tokens", None),
+        (described, "verbatim", False),
         (described["verdict"], "marker", ""),
         (described["verdict"], "reask", True),
         (described["verdict"], "quote", False),
+        (described["verdict"], "option", False),
     ):
         if holder[name] == unused:
             del holder[name]
@@ -248,8 +366,15 @@ def nonce(seed: int, sample_id: str, reply: str) -> str:
 
 
 def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, str]:
-    """Return the values of a rubric's places for one sample; a reply over 20,000 characters is cut in the middle."""
+    """Return the values of a rubric's places for one sample; a reply over 20,000 characters is cut in the middle.
+
+    Source of the row's places: `build_option_str` and `extract_ans_by_llm` of VLMEvalKit's spatial benchmarks.
+    """
     options = "\n".join(f"{letter}. {text}" for letter, text in sample.options.items())
+    own = {letter: text for letter, text in sample.options.items() if text}
+    listed = "".join(f"{letter}. {text}\n" for letter, text in own.items())
+    answer = str(sample.meta.get("gold", sample.target))
+    letter = answer.strip().upper()
     return {
         "question": "\n".join(
             p.text if isinstance(p, Text) else f"[{type(p).__name__.lower()}]" for p in sample.prompt.parts
@@ -260,13 +385,26 @@ def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, s
         "reply": shortened(reply, REPLY_CHARACTERS),
         "nonce": nonce(seed, sample.id, reply),
         "shape": rubric.shape,
+        "row_question": _meta_text(sample, ROW_QUESTION) or _texts(sample),
+        "row_options": listed,
+        "row_options_block": f"Options:\n{listed}\n" if listed else "",
+        "row_answer": f"{letter}. {own[letter]}" if letter in own else answer,
     }
+
+
+def _texts(sample: Sample) -> str:
+    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
+
+
+def _meta_text(sample: Sample, name: str) -> str:
+    """Return a text of a sample's meta that is no column of scores: a tuple of one text; empty without."""
+    texts = sample.meta.get(name, ())
+    return "\n".join(map(str, texts)) if isinstance(texts, tuple) else ""
 
 
 def criteria_of(sample: Sample) -> str:
     """Return what a sample says that counts in judging it; empty without."""
-    criteria = sample.meta.get(CRITERIA, ())
-    return "\n".join(map(str, criteria)) if isinstance(criteria, tuple) else ""
+    return _meta_text(sample, CRITERIA)
 
 
 def gold_forms(sample: Sample) -> tuple[str, ...]:
@@ -350,7 +488,8 @@ def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
 
     With a marker: the number after its first hit (`read_marked`). Else the whole reply must be one JSON object that
     holds the verdict. A surrounding code fence and a preceding closed <think> block are ignored, and so are further
-    members. With `line` it may be a label, a tab (or `\\t` in two characters) and the reason, on one line and alone.
+    members. With `line` it may be a label, a tab (or `\\t` in two characters) and the reason, on one line and alone; with
+    `option` the letter alone, also in brackets, bold or with a point.
 
     Raises:
         ValueError: it is anything else; the message tells the judge how to correct it.
@@ -360,7 +499,10 @@ def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
     if schema.line and (line := _LINE.fullmatch(_THOUGHT.sub("", reply).strip())) and line[1] in schema.labels:
         reason = (line[2] or "").strip()
         return JudgeVerdict(line[1], schema.labels[line[1]], "" if reason in _NO_REASON else reason)
-    verdict = verdict_object(reply)
+    if schema.option and (found := _LETTER.fullmatch(_THOUGHT.sub("", reply).strip())):
+        verdict: dict[str, Any] = {schema.field: found[2] or found[3]}
+    else:
+        verdict = verdict_object(reply)
     if schema.field not in verdict:
         raise ValueError(f"the object has no {schema.field!r}")
     answer, reason = verdict[schema.field], verdict.get(schema.reason, "") if schema.reason else ""
@@ -437,10 +579,33 @@ def score_verdict(reply: str, schema: Schema) -> Score:
         read = read_verdict(reply, schema)
     except ValueError as error:
         return Score(None, None, "unscored", f"no verdict: {error}")
+    if schema.option and read.answer == NO_OPTION and not read.value:
+        detail: dict[str, Any] = {"judge_verdict": NO_OPTION, SOURCE: read.source}
+        return Score(0.0, None, "invalid", "the judge found none of the options in it", detail)
     verdict: Verdict = "correct" if read.value == 1.0 else "wrong" if read.value == 0.0 else "partial"
     source = {SOURCE: read.source} if read.source == RULE or len(schema.labels) > 2 else {}
     detail = {"judge_verdict": read.answer, **source} if len(schema.labels) > 2 else source
     return Score(read.value, read.answer, verdict, read.reason or None, detail)
+
+
+def score_judged(sample: Sample, reply: str, rubric: Rubric, rule: Callable[[Sample, str], Score]) -> Score:
+    """Score a judge's reply about a sample; where the rubric has the answer copied, `rule` scores it, but for options.
+
+    A judge may say what a reply says; the arithmetic of a score is not left to it.
+    """
+    schema = rubric.for_sample(sample).verdict
+    score = score_verdict(reply, schema)
+    if not schema.extracts or score.value is None:
+        return score
+    read = read_verdict(reply, schema)
+    detail: dict[str, Any] = {"judge_verdict": read.answer, SOURCE: read.source}
+    if read.answer == NO_ANSWER:
+        return Score(0.0, None, "invalid", "the judge found no answer in it", detail)
+    if sample.kind == "choice":
+        right = read.value == 1.0
+        return Score(float(right), read.reason, "correct" if right else "wrong", None, detail)
+    score = rule(sample, read.reason)
+    return Score(score.value, score.extracted, score.verdict, score.reason, detail)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

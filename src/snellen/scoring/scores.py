@@ -345,6 +345,17 @@ def wrong_by_length(sample: Sample, record: Record) -> bool:
     return ended == CUT_OFF and sample.meta.get("cut_off") == "wrong"
 
 
+class RepeatScorer:
+    """A scorer that must know which of a sample's replies it scores, such as one by verdicts."""
+
+    def __call__(self, sample: Sample, reply: str) -> Score:
+        return self.of_repeat(sample, reply, 0)
+
+    def of_repeat(self, sample: Sample, reply: str, repeat: int) -> Score:
+        """Score the reply of one repeat, counted from 0."""
+        raise NotImplementedError
+
+
 def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
     """Score one record: a failed sample is worth 0 and stays in the denominator, a refusal is `invalid`.
 
@@ -357,7 +368,10 @@ def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
         if wrong_by_length(sample, record):
             return Score(0.0, None, "invalid", "cut off at the token limit")
         try:
-            result: object = score(sample, record.response.text)
+            text = record.response.text
+            result: object = (
+                score.of_repeat(sample, text, record.repeat) if isinstance(score, RepeatScorer) else score(sample, text)
+            )
         except SnellenError:
             raise
         except BaseException as error:

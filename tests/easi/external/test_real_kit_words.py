@@ -102,7 +102,7 @@ def test_imported_words_make_the_kits_own_prompts(place: str, tmp_path: Path) ->
     member = f"site/{'video' if video else 'image'}" if name == "site" else name
     samples = list(find(member).samples(Data(path=data, options={"prompts": str(words)})))
     assert len(samples) == len(rows) > 2
-    cls = kit_class(import_vlmevalkit._data_sets(kit), place)
+    cls = kit_class(import_vlmevalkit.data_sets(kit), place)
     for sample, row in zip(samples, rows, strict=True):
         ours = [p.text if isinstance(p, Text) else f"({type(p).__name__.lower()})" for p in sample.prompt.parts]
         images = ours.count("(image)")

@@ -19,7 +19,7 @@ from snellen.engine.progress import Progress, ProgressCallback
 from snellen.errors import BadRequestError
 from snellen.models.base import Model
 from snellen.runs.judge.ask import judge, verdicts
-from snellen.runs.judge.benchmark import load_rubric
+from snellen.scoring.rubric import load_rubric
 from snellen.scoring.statistics import mean
 from snellen.types import Prompt, Response, Sample, Score, Text
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.scoring.rubric import ROW_QUESTION
 from snellen.types import Blob, Kind, Prompt, Sample
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -90,7 +91,8 @@ class QuestionSource(Protocol):
 
 
 def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:
-    """The sample of a question. Its meta has `gold`, the groups, `n` (options, 0 where unknown), `chance`, `row`, `index`.
+    """The sample of a question. Its meta has `gold`, the groups, `n` (options, 0 where unknown), `chance`, `row`, `index`,
+    and the row's question for judges.
 
     The target is what people compare an answer with: a letter, a float, or the gold text.
     """
@@ -100,6 +102,8 @@ def sample(question: SpatialQuestion, prompt: Prompt = Prompt(())) -> Sample:
         meta["n"] = n
         if n:
             meta["chance"] = 1 / n
+    if question.text:
+        meta[ROW_QUESTION] = (question.text,)
     if question.row >= 0:
         meta["row"] = question.row
     if question.index:

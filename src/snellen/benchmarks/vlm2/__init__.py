@@ -22,7 +22,7 @@ from snellen.types import Metric
 
 VERSION = "1"
 PROFILES = {
-    "official": "the authors' scripts, faults included: the published figures",
+    "official": "the authors' scripts, faults included: the published figures, but for videos, whose judge is asked in Snellen's words",
     "paper": "the paper's formula: as official, and a count that cannot be read is worth 0 in the headline",
     "vlmevalkit": "VLMEvalKit since August 2026: percentages of its table as fractions",
     "vlmevalkit-legacy": "VLMEvalKit before: every miss of a count is worth 0",

@@ -29,12 +29,13 @@ from snellen.runs.judge.benchmark import (
     judged_benchmark,
 )
 from snellen.runs.judge.extend import extend_judged
+from snellen.runs.judge.profiles import judged_remarks
 from snellen.runs.judge.reading import ALL, UNREAD, has_for_reader, reading_benchmark, require_readable
 from snellen.runs.perform import perform
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored, rubric_for
 from snellen.runs.settings import JudgeSettings, run_spec, takes
-from snellen.scoring.rubric import load_rubric, require_known_places
+from snellen.scoring.rubric import load_rubric, require_known_places, usable_rubrics
 
 BASE_URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL"
 SELF_HOSTED = "JUDGE_SELF_HOSTED"
@@ -99,9 +100,10 @@ def judge(
     chosen |= {**({"images": "yes"} if with_images else {}), **({"rule": "yes"} if rule else {})}
     about_run = Data(path=source.path, options=chosen, seed=spec.data.seed)
     judged = judged_benchmark(about_run, subject)
-    if (chosen["rubric"] == OWN or LEFT_TO_JUDGE in chosen) and next(judged.samples(about_run), None) is None:
+    if next(judged.samples(about_run), None) is None:
+        whose = f"of {chosen['rubric'] or subject.name}"
         raise JudgeError(
-            f"{run} holds no reply that a rubric of {subject.name} decides",
+            f"{run} holds no reply that a rubric {whose} decides",
             "It is scored without a judge. To judge all replies, add --rubric match.",
         )
     spec = structs.replace(spec, data=about_run)
@@ -119,10 +121,22 @@ def _rubric_options(run: Run, rubric: str | None) -> dict[str, str]:
         return {"rubric": OWN if leaves_to_judge(subject, run.meta.spec.data) else "match"}
     if rubric == OWN:
         return {"rubric": OWN}
-    require_known_places(load_rubric(rubric))
+    chosen = usable_rubrics(rubric)
     # Where a table leaves replies to any judge, the rubric says how they are judged.
-    left = subject.rule_first and leaves_to_judge(subject, run.meta.spec.data)
+    left = chosen.alone is not None and subject.rule_first and leaves_to_judge(subject, run.meta.spec.data)
+    if chosen.alone is not None and chosen.alone.verdict.option:
+        _require_options(run, rubric)
     return {"rubric": rubric, LEFT_TO_JUDGE: "yes"} if left else {"rubric": rubric}
+
+
+def _require_options(run: Run, rubric: str) -> None:
+    """Raise JudgeError if a sample has no options for a rubric that has the judge name one."""
+    without = next((sample.id for sample in run.benchmark.samples(run.meta.spec.data) if not sample.options), None)
+    if without is not None:
+        raise JudgeError(
+            f"the rubric {rubric} has the judge name an option, and sample {without!r} of {run.benchmark.name} has none",
+            "Judge by another rubric: --rubric match.",
+        )
 
 
 def leaves_to_judge(benchmark: Benchmark, data: Data) -> bool:
@@ -270,6 +284,7 @@ def verdicts(run: Run) -> dict[str, Any]:
         "judged": str(run.path),
         "judge": spec.model,
         "rubric": spec.data.options["rubric"] or "own",
+        **({"remarks": remarks} if (remarks := judged_remarks(run)) else {}),
         "n": sum(counts.values()),
         "verdicts": {name: counts[name] for name in ("correct", "partial", "wrong", "unscored")},
         "labels": dict(sorted(labels.items())),
@@ -317,7 +332,7 @@ class AskedModels(Struct, frozen=True):
             UsageError: the benchmark has no replies for a reader.
         """
         if self.rubric is not None:
-            require_known_places(load_rubric(self.rubric))
+            usable_rubrics(self.rubric)
         if self.reader is not None:
             require_readable(benchmark)
         for option, model, settings in (

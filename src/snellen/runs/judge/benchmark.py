@@ -8,12 +8,13 @@ what came back.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -32,12 +33,15 @@ from snellen.runs.trust import benchmark_of
 from snellen.scoring import metrics, statistics
 from snellen.scoring.readings import read_quote
 from snellen.scoring.rubric import (
+    GOLD_PLACES,
+    RULE,
     SOURCE,
     Rubric,
+    Rubrics,
     Schema,
     fill,
     gold_forms,
-    load_rubric,
+    load_rubrics,
     marked_or_object,
     places,
     read_verdict,
@@ -116,23 +120,19 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
     meta = located(folder, folder.meta())
     subject = source or benchmark_of(folder, meta, trust=trust)
     name = data.options.get("rubric", "match")
-    chosen = load_rubric(name) if name != OWN else None
-    if chosen is not None and chosen.verdict.quote:
+    chosen = load_rubrics(name) if name != OWN else None
+    if chosen is not None and any(rubric.verdict.quote for rubric in chosen.rubrics.values()):
         raise JudgeError(f"the rubric {chosen.name} is a reader's", f"Read with it: snellen read RUN --rubric {name}")
-    replaced, rubric_for_all = (chosen, None) if data.options.get(LEFT_TO_JUDGE) else (None, chosen)
-    if rubric_for_all is None and subject.rubric is None:
+    left_to_judge = bool(data.options.get(LEFT_TO_JUDGE))
+    rubric_for_all = None if chosen is None or left_to_judge else chosen.alone
+    if (chosen is None or left_to_judge) and subject.rubric is None:
         raise JudgeError(f"{subject.name} has no rubric of its own", "Name one: --rubric match, graded, or a file.")
-
-    def rubric_of(sample: Sample) -> Rubric | None:
-        own = None if subject.rubric is None else subject.rubric(sample)
-        return rubric_for_all or (own and (replaced or own))
+    rubric_of = rubric_chooser(subject, chosen, left_to_judge=left_to_judge)
 
     @cache
     def own() -> tuple[int, str]:
-        """Return the number of samples that the benchmark has a rubric for, and the digest of those rubrics."""
-        digests = [
-            rubric.digest for sample in subject.samples(meta.spec.data) if (rubric := rubric_of(sample)) is not None
-        ]
+        """Return the number of samples that a rubric decides, and the digest of those rubrics."""
+        digests = [rubric.digest for rubric in map(rubric_of, subject.samples(meta.spec.data)) if rubric is not None]
         kinds = sorted(set(digests))
         return len(digests), kinds[0] if len(kinds) == 1 else blake2b(
             " ".join(kinds).encode(), digest_size=8
@@ -160,9 +160,9 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
             summarize(scores, rubric_for_all.verdict) if rubric_for_all is not None else summarize_own(scores, subject)
         )
 
-    rubric_text = (
-        "the benchmark's own rubrics" if rubric_for_all is None else rubric_for_all.about or rubric_for_all.name
-    )
+    rubric_text = "the benchmark's own rubrics" if chosen is None or left_to_judge else chosen.name
+    if rubric_for_all is not None:
+        rubric_text = rubric_for_all.about or rubric_for_all.name
     return Benchmark(
         name=JUDGED,
         version="1",
@@ -189,6 +189,43 @@ def judged_benchmark(data: Data, source: Benchmark | None = None, *, trust: bool
             "benchmark": subject.name,
         },
     )
+
+
+def rubric_chooser(
+    subject: Benchmark, chosen: Rubrics | None, *, left_to_judge: bool = False
+) -> Callable[[Sample], Rubric | None]:
+    """Return the function that says by which rubric replies to a sample are judged; None: they are not.
+
+    Args:
+        subject: the judged run's benchmark.
+        chosen: rubrics that the user names; None: the benchmark's own.
+        left_to_judge: they decide what the benchmark leaves to a judge, and nothing else.
+    """
+
+    def rubric_of(sample: Sample) -> Rubric | None:
+        own = None if subject.rubric is None else subject.rubric(sample)
+        if chosen is None or (left_to_judge and own is None):
+            return own
+        return chosen.of(own, subject.name)
+
+    return rubric_of
+
+
+def rubrics_used(data: Data, *, trust: bool) -> Iterator[Rubric]:
+    """Yield the rubric for each sample of the run that a judged run with this data is about; the only one once.
+
+    Raises:
+        SnellenError: that run, its benchmark or its data cannot be read.
+    """
+    name = data.options.get("rubric", OWN)
+    chosen = None if name == OWN else load_rubrics(name)
+    if chosen is not None and chosen.alone is not None:
+        return iter((chosen.alone,))
+    folder = RunFolder(data.path or Path())
+    meta = located(folder, folder.meta())
+    subject = benchmark_of(folder, meta, trust=trust)
+    rubrics = map(rubric_chooser(subject, chosen), subject.samples(meta.spec.data))
+    return (rubric for rubric in rubrics if rubric is not None)
 
 
 def expected(meta: RunMeta, source: Benchmark) -> int:
@@ -218,22 +255,36 @@ def judged_sample(sample: Sample, record: Record, rubric: Rubric, data: Data, su
             return Sample(name, Prompt(()), None, "open", group=group, meta=meta)
         reply = narrowed.reply
         shown_sample = structs.replace(sample, prompt=Prompt((Text(narrowed.question),)))
+    rubric = rubric.for_sample(sample)
     values = places(rubric, shown_sample, reply, data.seed)
+    hidden = {**values, **dict.fromkeys(GOLD_PLACES, WITHHELD)}
     text = fill(rubric.template, values)
     # A system text with the gold in it would be written to traces; rubrics put it into the template.
-    system = fill(rubric.system, {**values, "gold": WITHHELD, "reply": "(below)"})
+    system = fill(rubric.system, {**hidden, "reply": "(below)"})
     part = JudgeQuestion(text, verdict=rubric.verdict, shape=rubric.shape)
     if rubric.verdict.quote:
         part = structs.replace(part, quoted_from=reply)
     elif (data.options.get("rule") or subject.rule_first) and scoring.is_ruled_correct(subject, sample, reply):
         part = structs.replace(part, ruled=ruled(rubric.verdict))
+    elif rubric.verdict.option:
+        part = structs.replace(part, ruled=ruled_option(subject, sample, reply, rubric.verdict))
     if subject.restricted and not rubric.verdict.quote:
         forms = gold_forms(sample)
-        written = strike(fill(rubric.template, {**values, "gold": WITHHELD}), forms)
+        written = strike(fill(rubric.template, hidden), forms)
         part = structs.replace(part, text=written, opened=text, forms=forms)
     pictures = tuple(p for p in sample.prompt.parts if not isinstance(p, Text)) if data.options.get("images") else ()
     prompt = Prompt((*pictures, part), system, _generation(rubric.max_tokens))
     return Sample(name, prompt, None, "open", group=group, meta=meta)
+
+
+def ruled_option(subject: Benchmark, sample: Sample, reply: str, schema: Schema) -> str:
+    """Return the verdict of a benchmark's first rule where it reads an option from a reply; empty where it reads none.
+
+    Source: VLMEvalKit's `extract_answer_from_item`, which asks a judge about what its rule cannot read alone.
+    """
+    score = next(iter(subject.score.values()))(sample, reply)
+    read = score.verdict in ("correct", "wrong") and score.extracted in schema.labels
+    return msgspec.json.encode({schema.field: score.extracted, SOURCE: RULE}).decode() if read else ""
 
 
 def as_asked(judged: Sample, sample: Sample, record: Record) -> Sample:
@@ -283,7 +334,7 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     lost = scores.has("error") | scores.has("invalid") | scores.has("unscored")
     verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
     judged = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
-    name = "accuracy" if schema.labels else "score"
+    name = "accuracy" if schema.labels or schema.option else "score"
     results = [metrics.accuracy(judged, name)]
     for column in ("asked", "level", "task", "category"):
         if column in judged.meta and 1 < len(judged.meta[column].names) <= MOST_PARTS:
@@ -412,7 +463,8 @@ class JudgeModel(Model):
 
 
 def _reask(prompt: Prompt, question: JudgeQuestion, reply: str, fault: str) -> Prompt:
-    form = "one line of plain text" if question.verdict.marker else "one JSON object"
+    schema = question.verdict
+    form = "one line of plain text" if schema.marker else "one letter" if schema.option else "one JSON object"
     text = (
         "\n\nYou have answered this already, but your answer could not be used: "
         f"{fault}. It was:\n{shortened(reply, 4_000)}\n\n"

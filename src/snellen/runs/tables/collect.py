@@ -139,7 +139,9 @@ def _entries(opened: Sequence[Run], profile: str | None) -> tuple[list[_OpenRun]
                 model, benchmark = judged.model, f"{subject}, judged by {run.meta.spec.model}"
             except SnellenError:
                 notes.append(f"{run.path} holds verdicts about a run that is no longer there")
-        entries.append(_OpenRun(run, name, model, benchmark, run.figures(profile), _remarks(run)))
+        figures = run.figures(profile)
+        by_verdicts = [f"{each}: {run.benchmark.profiles[each]}" for each in figures if each in run.judged_by_rubric]
+        entries.append(_OpenRun(run, name, model, benchmark, figures, (*_remarks(run), *by_verdicts)))
     return entries, notes
 
 

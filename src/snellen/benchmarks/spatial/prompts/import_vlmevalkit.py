@@ -128,7 +128,7 @@ def read(path: Path) -> Imported:
     Raises:
         DataError: it is none, or no set's prompt could be read.
     """
-    folder = _data_sets(path)
+    folder = data_sets(path)
     words: dict[str, Form] = {}
     faults: dict[str, str] = {}
     for place, recipe in RECIPES.items():
@@ -145,13 +145,13 @@ def read(path: Path) -> Imported:
         raise DataError(f"{folder}: no prompt of it could be read: {next(iter(faults.values()))}", HOW_TO_GET)
     words |= {name: structs.replace(default_words(FORM, name), **texts) for name, texts in IN_ROWS.items()}
     remarks = [f"{name}: {why}; the file has no words for it" for name, why in faults.items()]
-    return Imported(words, tuple(faults), tuple(remarks), _source(folder), FORM)
+    return Imported(words, tuple(faults), tuple(remarks), version_of(folder), FORM)
 
 
-def _source(folder: Path) -> str:
+def version_of(folder: Path) -> str:
     """Return VLMEvalKit and its version, as the package says it."""
     with contextlib.suppress(DataError):
-        for name, node in _assigned(_parsed(folder.parent / "__init__.py").body):
+        for name, node in assigned(parsed(folder.parent / "__init__.py").body):
             if name == "__version__#1":
                 return "VLMEvalKit " + str(node.value)
     return "VLMEvalKit"
@@ -163,7 +163,7 @@ def templates(file: Path, recipe: Recipe) -> dict[str, str]:
     Raises:
         DataError: the file cannot be read or has no such class or text, or its prompt is laid out in an unknown way.
     """
-    module = _parsed(file)
+    module = parsed(file)
     owner = next((node for node in module.body if isinstance(node, ast.ClassDef) and node.name == recipe.owner), None)
     function = (
         next((node for node in owner.body if isinstance(node, ast.FunctionDef) and node.name == "build_prompt"), None)
@@ -172,7 +172,7 @@ def templates(file: Path, recipe: Recipe) -> dict[str, str]:
     )
     if owner is None or function is None:
         raise DataError(f"{file.name} has no {recipe.owner}.build_prompt")
-    known = [dict(_assigned(scope)) for scope in (ast.walk(function), owner.body, module.body)]
+    known = [dict(assigned(scope)) for scope in (ast.walk(function), owner.body, module.body)]
     used: dict[str, ast.Constant] = {}
     for template in recipe.templates.values():
         for name, number in _NAMED.findall(template.replace("+", "_added")):
@@ -212,7 +212,7 @@ def layout(function: ast.FunctionDef, blank: set[int]) -> str:
     return sha256(repr([told(function.args), told(body)]).encode()).hexdigest()[:16]
 
 
-def _assigned(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, ast.Constant]]:
+def assigned(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, ast.Constant]]:
     """Yield `name#1`, `name#2` and so on for the texts that a name is given, `name_added#1` for those added to it."""
     found = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
     counts: dict[str, int] = {}
@@ -225,7 +225,8 @@ def _assigned(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, 
             yield f"{name}#{counts[name]}", last
 
 
-def _data_sets(path: Path) -> Path:
+def data_sets(path: Path) -> Path:
+    """Return the folder of VLMEvalKit's data sets in a checkout of it or of EASI. Raises DataError without one."""
     for folder in (path, path / "VLMEvalKit", path / "vlmeval", path / "VLMEvalKit" / "vlmeval"):
         for within in (folder / "vlmeval" / "dataset", folder / "dataset"):
             if (within / "image_mcq.py").is_file():
@@ -233,7 +234,8 @@ def _data_sets(path: Path) -> Path:
     raise DataError(f"{path}: there are no data sets of VLMEvalKit (vlmeval/dataset)", HOW_TO_GET)
 
 
-def _parsed(file: Path) -> ast.Module:
+def parsed(file: Path) -> ast.Module:
+    """Return a file's syntax tree. Raises DataError where it cannot be read."""
     try:
         with file.open("rb") as stream:
             raw = stream.read(LONGEST_FILE + 1)
