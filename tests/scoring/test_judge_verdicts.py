@@ -121,7 +121,9 @@ def test_the_rubrics_of_the_package_are_whole(name):
         rubric.template, dict.fromkeys(["question", "options", "gold", "reply", "nonce"], "") | {"shape": rubric.shape}
     )
     assert "{gold}" not in rubric.system and "{reply}" not in rubric.system
-    assert ("{gold}" in rubric.template) == (name in ("match", "graded", "judged", "attempted", "by-row", "fika", "easi"))
+    assert ("{gold}" in rubric.template) == (
+        name in ("match", "graded", "judged", "attempted", "by-row", "fika", "easi")
+    )
 
 
 def test_a_rubric_keeps_its_digest_where_it_does_not_use_what_was_added_later():
