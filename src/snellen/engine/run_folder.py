@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal
@@ -422,6 +423,14 @@ def derived_run(source: RunFolder, benchmark: str) -> RunFolder | None:
     """
     folder = RunFolder(derived_folder(source.path, benchmark))
     return folder if folder.exists() and is_about(folder, source, benchmark) else None
+
+
+def derived_runs(source: RunFolder, benchmark: str) -> list[RunFolder]:
+    """Return the runs of this benchmark about `source` in folders beside it whose names begin with `<run>_<benchmark>`."""
+    usual = derived_folder(source.path, benchmark)
+    found = sorted(usual.resolve().parent.glob(f"{escape(usual.name)}*/run_meta.json"))
+    folders = [RunFolder(usual.with_name(path.parent.name)) for path in found]
+    return [folder for folder in folders if is_about(folder, source, benchmark)]
 
 
 def is_about(folder: RunFolder, source: RunFolder, benchmark: str) -> bool:

@@ -16,7 +16,7 @@ from snellen.benchmarks.base import Benchmark, Headline, ModelFacts, checked_dat
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
-from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run
+from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run, derived_runs
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.coordinates import chosen, reread, with_coordinates
 from snellen.runs.settings import find_benchmark
@@ -159,11 +159,12 @@ class Run:
     @cached_property
     def judged_by_rubric(self) -> dict[str, RunFolder]:
         """Return the judged runs beside this one by a rubric that the user named, by the profile that they give."""
-        if self.meta.judges:
+        beside = [] if self.meta.judges else derived_runs(self.folder, JUDGED)
+        if not beside:
             return {}
-        from snellen.runs.judge.profiles import rubric_runs
+        from snellen.runs.judge.profiles import rubric_runs  # it takes time, and most runs have no verdicts
 
-        return rubric_runs(self.folder)
+        return rubric_runs(self.folder, beside)
 
     def moved(
         self, data: str | Path | None, images: str | Path | None, options: Mapping[str, str] | None = None

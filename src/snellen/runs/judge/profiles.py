@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Scorer
 from snellen.engine.journal import record_name
-from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder, is_about
+from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
 from snellen.errors import JudgeError, SnellenError
 from snellen.runs.judge.benchmark import LEFT_TO_JUDGE, OWN, WITHOUT_VERDICT, rubric_chooser, rubrics_used
 from snellen.runs.judge.benchmark import PROFILE as JUDGE
@@ -34,19 +33,16 @@ if TYPE_CHECKING:
 PREFIX = "judge:"
 
 
-def rubric_runs(source: RunFolder) -> dict[str, RunFolder]:
-    """Return the runs of judges beside a run by the name of the profile that they give it."""
-    here = source.path.resolve()
+def rubric_runs(source: RunFolder, beside: Iterable[RunFolder]) -> dict[str, RunFolder]:
+    """Return those of the judged runs beside a run that give it a profile, by its name."""
+    usual = derived_folder(source.path, JUDGED).name
     found: dict[str, RunFolder] = {}
-    for path in sorted(here.parent.glob(escape(f"{here.name}_{JUDGED}") + "*/run_meta.json")):
-        judged = RunFolder(derived_folder(source.path, JUDGED).with_name(path.parent.name))
-        if not is_about(judged, source, JUDGED):
-            continue
+    for judged in beside:
         options = judged.meta().spec.data.options
         if options.get("rubric", OWN) == OWN or options.get(LEFT_TO_JUDGE):
             continue
         name = PREFIX + _stem(options["rubric"])
-        suffix = judged.path.name.removeprefix(f"{here.name}_{JUDGED}")
+        suffix = judged.path.name.removeprefix(usual)
         found[name if name not in found else name + (suffix or "-2")] = judged
     return found
 
