@@ -322,3 +322,27 @@ def test_a_known_answer_is_read_in_every_dress(kind, answer, value, dress, lead,
     context = AnswerContext(options if isinstance(options, dict) else {}, given["question"], given.get("unit", ""))
     reading = read(kind, reply, **given)
     assert correct(kind, reading, value, context=context), (reply, reading)
+
+
+CLAIM = 'Is the statement "There are no birds on the wire" true for the image?'
+
+
+@pytest.mark.parametrize(
+    ("kind", "question", "gold", "right", "wrong"),
+    [
+        ("truth", CLAIM, "yes", ["The claim that there are no birds is correct.", "The statement is true."], ["The statement that there are no birds is false.", "So the claim of no birds is false.", "The statement is not true.", "I do not think that the statement is true."]),
+        ("truth", "Is it a cat?", "yes", ["Yes, or at least there is no sign of the contrary."], ["Yes, or perhaps no.", "Maybe yes, maybe no."]),
+        ("quantity", "How large is the area?", "12 cm^2", ["The area is 12 cm^2.", "It is 12 cm2, as marked.", "So the area is $12\\,\\mathrm{cm^2}$."], ["The area is 12 cm.", "It is 12 cm^3."]),
+        ("quantity", "Which angle is it?", "90°", ["It is $90^\\circ$.", "It is $90^{\\circ}$ clockwise."], ["It is $9^\\circ$."]),
+        ("name", "Which film is it?", "A Fish Called Wanda", ["It is A Fish Called Wanda.", "The film is called A Fish Called Wanda."], ["It is called Wanda."]),
+        ("date", "Which day is it?", "23 February 2022", ["It is the 23rd of February 2022."], ["Either the 22nd or the 23rd of February 2022.", "22 or 23 February 2022"]),
+        ("time", "What time is it?", "3:15", ["So it is a quarter past three.", "It is fifteen minutes past 3."], ["It is a quarter to three.", "It is three o'clock."]),
+    ],
+)  # fmt: skip
+def test_what_readers_of_fresh_replies_found(kind: str, question: str, gold: str, right: list[str], wrong: list[str]):
+    context = AnswerContext(question=question)
+    found = {
+        reply: correct(kind, read(kind, reply, question=question, gold=gold), gold, context=context)
+        for reply in right + wrong
+    }
+    assert found == {**dict.fromkeys(right, True), **dict.fromkeys(wrong, False)}

@@ -34,6 +34,10 @@ _AFTER = re.compile(
     r"(?i)(?:\.?[ -](?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?(?![\w:/%-]|\.\d|,\d{3}(?!\d)))?"
     r"(?:\.?(?:,| of| de| del|-)? ?(?P<year>\d{4})(?![\w:/%-]|[.,]\d))?"
 )
+_OTHER_DAY = re.compile(
+    r"(?i)(?<![\w.:])(?P<day>\d{1,2})(?:st|nd|rd|th|[.º])?,? (?:or|to|and|oder|bis|und|ou|et|o|y|a) (?:the |den |le |el )?$"
+)
+"""A day whose month and year stand behind a second one: `the 22nd or the 23rd of February`."""
 _WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|\d+ [^\W\d_A-Z]{1,4}", re.ASCII)
 """What may be words of a sentence: `march 5 miles`, `2 set`."""
 
@@ -130,6 +134,10 @@ def _with_names(text: str) -> Iterator[Found]:
         found = moment(before["year"] or after["year"], str(month), before["day"] or after["day"])
         if found is not None:
             is_day = without_marks((before["name"] or "").casefold()) in WEEKDAYS
+            other = _OTHER_DAY.search(text, max(0, before.start("date") - 40), before.start("date"))
+            day = moment(before["year"] or after["year"], str(month), other["day"]) if other and before["day"] else None
+            if other and day is not None:
+                yield Found((day,), other.start(), other.end())
             yield Found((found,), before.start() if is_day else before.start("date"), after.end())
 
 
@@ -148,7 +156,14 @@ _CJK_CLOCK = re.compile(
     r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|晚上|午後|오후))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
     r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
 )
-_SPOKEN = re.compile(r"(?ai)\bhalf past (?P<hour>[a-z]{3,6}|\d{1,2})\b(?![:.]\d)|\b(?:12 )?(?P<name>noon|midnight)\b")
+_COUNT = (
+    r"(?:(?:twenty[ -])?(?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|twenty|\d{1,2})"
+)
+_SPOKEN = re.compile(
+    rf"(?ai)\b(?:(?P<minute>half|(?:a )?quarter|{_COUNT})(?: minutes?)? past|(?P<left>(?:a )?quarter|{_COUNT} minutes?) (?:to|before)) "
+    rf"(?P<hour>{_COUNT})\b(?![:.]\d)|\b(?=[a-z])(?P<whole>{_COUNT}) o['’]clock\b|\b(?:12 )?(?P<name>noon|midnight)\b"
+)
 
 
 class Clock(NamedTuple):
@@ -199,9 +214,16 @@ class Time(AnswerType):
 def _clock(match: re.Match[str]) -> Clock | None:
     """Return the time of a match; None for one that no clock shows."""
     if match.re is _SPOKEN:
-        hour = _number(match["hour"]) if match["hour"] else 12
-        half = {"n": "pm", "m": "am"}.get((match["name"] or "")[:1].lower(), "")
-        return Clock(hour, 0 if half else 30, 0, half) if hour is not None and 1 <= hour <= 12 else None
+        if match["name"]:
+            return Clock(12, 0, 0, {"n": "pm", "m": "am"}[match["name"][0].lower()])
+        hour, said = _number(match["hour"] or match["whole"]), (match["minute"] or match["left"] or "0").lower()
+        said = said.removeprefix("a ").removesuffix("s").removesuffix(" minute")
+        minute = {"half": 30, "quarter": 15}.get(said, _number(said))
+        if hour is None or not 1 <= hour <= 12 or minute is None or minute > 59:
+            return None
+        return (
+            Clock((hour - 2) % 12 + 1, 60 - minute, 0, "") if match["left"] and minute else Clock(hour, minute, 0, "")
+        )
     hour, minute, second = (_number(match[part]) for part in ("hour", "minute", "second"))
     if match.re is _CLOCK:
         half = f"{match['half'].lower()}m" if match["half"] else ""
