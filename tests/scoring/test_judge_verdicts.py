@@ -122,7 +122,7 @@ def test_the_rubrics_of_the_package_are_whole(name):
     )
     assert "{gold}" not in rubric.system and "{reply}" not in rubric.system
     assert ("{gold}" in rubric.template) == (
-        name in ("match", "graded", "judged", "fika", "easi", "attempted", "by-row")
+        name in ("match", "graded", "judged", "attempted", "by-row", "fika", "easi")
     )
 
 
@@ -224,7 +224,11 @@ def test_a_long_reply_keeps_its_beginning_and_its_end():
         ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nrange = [-1, 1]', "range of whole numbers"),
         ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S: "\nrange = [0, 1]', "white space"),
         ('template = "{reply} {nonce}"\n[verdict]\nmarker = "S:"\nrange = [0, 1]\nreason = "why"', "a number alone"),
-        ('template = "{reply}"\n[verdict]\nmarker = "S:"\nrange = [0, 1]', "{nonce} does not occur"),
+        ('template = "{reply}"\n[verdict]\noption = true\nmarker = "S:"', "a letter stands alone"),
+        ('template = "{reply}"\n[verdict]\noption = true\nreason = "why"', "a letter stands alone"),
+        ('template = "{reply}"\n[verdict]\noption = true\nrange = [0, 1]', "and one of them"),
+        ('template = "{reply}"\n[verdict]\nlabels = {A = 1.0}\nextracts = true', "stands in the reason"),
+        ('template = "{reply} {row_answer}"\n[verdict]\nquote = true', "must not see the gold answer"),
         (
             'system = "{reply} {nonce}"\ntemplate = "Q"\n[verdict]\nlabels = {a = 1.0}',
             "{reply} does not occur in its template",
@@ -233,7 +237,7 @@ def test_a_long_reply_keeps_its_beginning_and_its_end():
         ("template = 3", "template"),
         ("not toml", "rubric own"),
         ('template = "{reply} {nonce}"', "verdict"),
-        ('template = "{reply}"\n[verdict]\nlabels = {a = 1.0}', "{nonce} does not occur"),
+        ('template = "{nonce}"\n[verdict]\nlabels = {a = 1.0}', "{reply} does not occur"),
         ('template = "{reply} {nonce}"\n[verdict]\nfield = "x"', "needs labels, a range or a quote"),
         (
             'template = "{reply} {nonce}"\n[verdict]\nlabels = {a = 1.0}\nrange = [0.0, 1.0]',
@@ -270,3 +274,46 @@ def test_a_rule_gives_the_label_that_scores_one_or_the_highest_number():
         assert score_verdict(ruled(schema), schema).value == 1.0
     with pytest.raises(JudgeError, match="no label worth 1"):
         ruled(Schema(labels={"half": 0.5}))
+
+
+OPTIONS = {"A": "left", "B": "right"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "value", "verdict"),
+    [
+        *[(form, 1.0, "correct") for form in ("B", " (B)\n", "B.", "(B).", "**B**", "<think>A?</think>B")],
+        ('{"verdict": "B"}', 1.0, "correct"),
+        ("A", 0.0, "wrong"),
+        *[(form, 0.0, "invalid") for form in ("Z", "(Z)", "**Z.**")],
+        *[
+            (form, None, "unscored")
+            for form in ("", "X", "b", "A B", "(B", "B: right", "A right turn", "Your output: B")
+        ],
+        *[(form, None, "unscored") for form in ('{"verdict": "X"}', "B\nZ", "REPLY>>> B")],
+    ],
+)
+def test_a_judge_that_matches_options_says_one_letter_of_the_sample(reply: str, value: float | None, verdict: str):
+    sample = Sample("s", Prompt((Text("Which side?"),)), "B", "choice", OPTIONS)
+    rubric = built_in("option").for_sample(sample)
+    score = score_verdict(reply, rubric.verdict)
+    assert (score.value, score.verdict) == (value, verdict)
+    assert rubric.shape == "A, B, or Z for none" and rubric.digest == built_in("option").digest
+
+
+def test_places_in_the_kits_form_hold_the_row_alone():
+    sample = Sample(
+        "s",
+        Prompt((Text("Question: Which side?\nPick one."),)),
+        "B",
+        "choice",
+        {**OPTIONS, "C": ""},
+        meta={"gold": "b", "row_question": ("Which side?",)},
+    )
+    template = "{row_question}|{row_options}|{row_options_block}|{row_answer}"
+    rubric = parse_rubric(f'verbatim = true\ntemplate = "{template}|{{reply}} "\n[verdict]\noption = true', "own")
+    filled = fill(rubric.template, places(rubric, sample, "{gold}", 0))
+    listed = "A. left\nB. right\n"
+    assert filled == f"Which side?|{listed}|Options:\n{listed}\n|B. right|{{gold}} "
+    number = Sample("n", Prompt((Text("How far?"),)), 4.5, "number", meta={"gold": "4.50"})
+    assert fill(rubric.template, places(rubric, number, "5", 0)) == "How far?|||4.50|5 "

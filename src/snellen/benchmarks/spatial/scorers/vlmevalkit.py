@@ -58,32 +58,32 @@ _AT_ONCE = re.compile(r"\s*+([A-J])", re.IGNORECASE)
 
 
 _BEFORE = [
-    re.compile(rf"(?<![A-Za-z]){_OPEN}?\s*([A-F])\s*{_CLOSE}?\s*<\s*/\s*{tag}\s*>", re.IGNORECASE)
+    re.compile(rf"(?<![A-Za-z]){_OPEN}?\s*([A-F])\s*{_CLOSE}?\s*</\s*{tag}\s*>", re.IGNORECASE)
     for tag in ("answer", "think")
 ]
 
 
-_THOUGHT = re.compile(r"<\s*/\s*think\s*>", re.IGNORECASE)
+_THOUGHT = re.compile(r"</\s*think\s*>", re.IGNORECASE)
 
 
 _THINKING = re.compile(r"<\s*think\s*>", re.IGNORECASE)
 
 
-_LISTED = re.compile(r"^[\s*_>\-]*(?:option|选项)\s*[A-J]\s*[:：]", re.IGNORECASE)
+_LISTED = re.compile(r"[\s*_>\-]*+(?:option|选项)\s+[A-J]\s*[:：]", re.IGNORECASE)
 
 
-_ALONE = re.compile(r"^[\s*_`>(\[（【]*([A-F])[\s*_`)\]）】]*$", re.IGNORECASE)
+_ALONE = re.compile(r"[*_`>（）\[\]【】()]*+\s*+([A-Fa-f])\s*+[*_`（）\[\]【】()]*+")
 
 
-_NUMBERED = re.compile(r"^\s*([A-F])[.:)\]：）】、－-]\s+", re.IGNORECASE)
+_NUMBERED = re.compile(r"([A-F])\s*+[.．:：)\]】、-]\s", re.IGNORECASE)
 
 
-_TOKEN = re.compile(r"(?<![A-Za-z])([A-F])(?=$|[\s.,:;!?)\]`，。：；！？、）】])")
+_TOKEN = re.compile(r"(?<![A-Za-z])([A-F])[*_`}]*+(?=$|[\s.,:;!?)\]】》」』，。；、：）])")
+"""A letter in a line; signs of markup may stand around it."""
 
 
 _PHRASE = re.compile(
-    r"(?:final\s+answer|the\s+answer\s+is|correct\s+answer|answer\s+is|answer|最终答案|答案是|答案|结论|所以|因此|我选择|我选|选择|选)"
-    rf"\s*+[:：>=]?+\s*+{_OPEN}?+\s*+([A-F])\b",
+    rf"(?:answer(?:\s*+is)?|答案|结论|所以|因此|我选择|我选|选择|选)\s*+[:：>＝=]?+\s*+{_OPEN}?+\s*+([A-F])\b",
     re.IGNORECASE,
 )
 
@@ -102,7 +102,7 @@ def after_thinking(text: str) -> str:
     for tag in (_THOUGHT, _THINKING) if "<" in text else ():
         ends = [match.end() for match in tag.finditer(text)]
         if ends:
-            return text[ends[-1] :]
+            return text[ends[-1] :].strip()
     return text
 
 
@@ -158,11 +158,10 @@ def match_option(reply: str) -> str | None:
 
 
 def _last_lines(text: str) -> str | None:
-    lines = [line for line in text.splitlines() if line.strip()]
-    for line in reversed(lines[-LINES:]):
-        if _LISTED.match(line):
+    for line in map(str.strip, reversed(text.splitlines()[-LINES:])):
+        if not line or _LISTED.match(line):
             continue
-        match = _ALONE.match(line) or _NUMBERED.match(line)
+        match = _ALONE.fullmatch(line) or _NUMBERED.match(line)
         letter = match[1].upper() if match else _only(_TOKEN.findall(line))
         if letter:
             return letter
@@ -189,13 +188,13 @@ def score_option(reply: str, gold: str) -> Score:
     return Score(float(letter == target), letter, "correct" if letter == target else "wrong")
 
 
-_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"[+-]?(?:\d*\.\d+|\d+)(?:[eE][+-]?\d+)?"
 
 
 _ANY_NUMBER = re.compile(_NUMBER)
 
 
-_NUMBER_AT_ONCE = re.compile(rf"\s*+({_NUMBER})")
+_NUMBER_AT_ONCE = re.compile(rf"\s*+({_NUMBER})(?:[^\d<][^<]*+)?<\s*+/\s*+answer\s*+>", re.IGNORECASE)
 
 
 _WORDS = {word: str(number) for word, number in ENGLISH_BELOW_HUNDRED.items() if number <= 20}
@@ -205,7 +204,7 @@ _WORD = re.compile(rf"\b(?=[efnostz])(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 
 
 def match_number(reply: str) -> float | None:
-    """Return the number that VLMEvalKit reads: in an answer tag, else the last one; None where it reads none.
+    """Return the number that VLMEvalKit reads: at the head of an answer tag that is closed, else the last one.
 
     A list literal stands for its first element (one that cannot be parsed for nothing). The words zero to twenty become
     digits one by one, so that `twenty-one` is -1; a comma parts numbers, and `7.5 m^2` is 2.
