@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from snellen.cli import options as shared
 from snellen.cli.console import note, print_notes
 from snellen.cli.option_parsing import argument, option, option_of
+from snellen.cli.preview import refuse_run
 from snellen.cli.results import ModelOutcome, finish
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.types import MediaSettings
@@ -59,6 +60,7 @@ def answer(
     where = checked_data(subject, data.data, data.images, data.benchmark_options(), questions.seed)
     out = out or default_folder(RunSpec(benchmark=registry.lasting_name(benchmark), model="people"))
     shuffled = questions.order == "shuffled"
+    refuse_run(out)
     with (
         RunFolder(out).locked(),
         closing(

@@ -301,6 +301,7 @@ def curate(
     from msgspec import structs
 
     from snellen.cli.console import note
+    from snellen.cli.preview import refuse_run
     from snellen.curation import stages as curation
     from snellen.curation.evidence import PagesFolder
     from snellen.curation.leaks import LeakRule
@@ -311,6 +312,7 @@ def curate(
     from snellen.engine.progress import display
     from snellen.engine.run_folder import RunFolder
 
+    refuse_run(out)
     skipped, selected = _chosen_stages(stages)
     options = shared.model_options(generation, endpoint, media)
     judge_options = structs.replace(options, base_url=None, key_env=None, media=shared.MediaOptions().settings())

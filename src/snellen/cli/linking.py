@@ -90,11 +90,13 @@ def linking(
 ) -> None:
     """Make linking questions over own images as VLM2-Bench is made, for `snellen run vlm2/... --data OUT`."""
     from snellen.cli.console import note, show_json
+    from snellen.cli.preview import refuse_run
     from snellen.questions import linking as build
     from snellen.questions.clips import join_clips
     from snellen.questions.salience import open_salience, salient_pairs
     from snellen.sources import digest, open_tree
 
+    refuse_run(out)
     settings: dict[str, Any] = {"cue": cue, "seed": seed}
     if cue == "vid":
         videos, media = join_clips(images, drawn.seconds, drawn.rate, seed)

@@ -113,6 +113,14 @@ def require_run_folder(folder: Path) -> None:
         ) from error
 
 
+def refuse_run(folder: Path) -> None:
+    """Refuse the folder of a run for what is no run. Raises UsageError."""
+    from snellen.engine.run_folder import RunFolder
+
+    if RunFolder(folder).exists():
+        raise UsageError(f"{folder} is the folder of a run", "Choose another folder with --out. Nothing was written.")
+
+
 def require_writable(folder: Path, option: str) -> None:
     """Refuse a folder that results cannot be written to; create nothing.
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.table.gold_regions import NO_SPACE
 from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
 from snellen.benchmarks.table.summary import ODD_METRIC
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
@@ -49,8 +50,10 @@ def with_coordinates(spec: RunSpec, benchmark: Benchmark, folder: RunFolder | No
     if rules.gold is None:
         if rules.gold_fits:
             fits = " and ".join(map(str, rules.gold_fits))
+            several = f"could be {fits}: all of them fit the images"
+            which = several if len(rules.gold_fits) > 1 else f"fit no space: {NO_SPACE}"
             raise UsageError(
-                f"{benchmark.name}: the gold boxes or points could be {fits}: all of them fit the images",
+                f"{benchmark.name}: the gold boxes or points {which}",
                 f"Say which: --{GOLD_OPTION} {rules.gold_fits[0]}. No request was sent.",
             )
         if COORDINATES in options:

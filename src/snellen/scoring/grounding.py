@@ -229,8 +229,15 @@ def run_lengths(cell: str) -> Mapping[str, Any] | None:
             raise DataError(
                 "a gold mask has compressed counts, which pycocotools reads", "Run: pip install 'snellen[grounding]'"
             ) from error
-        return mask_runs(decode({"size": data["size"], "counts": data["counts"].encode()}))
-    return data
+        try:
+            return mask_runs(decode({"size": data["size"], "counts": data["counts"].encode()}))
+        except (ValueError, TypeError, OverflowError, MemoryError):
+            return None
+    sides, counts = data["size"], data["counts"]
+    if not (isinstance(sides, list) and isinstance(counts, list) and len(sides) == 2):
+        return None
+    whole = all(type(number) is int and number >= 0 for number in (*sides, *counts))
+    return data if whole and sum(counts) == sides[0] * sides[1] else None
 
 
 def mask_runs(pixels: NDArray[Any]) -> dict[str, Any]:

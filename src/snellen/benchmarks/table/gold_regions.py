@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from snellen.benchmarks.table.column_names import plain_name
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
+from snellen.errors import DataError
 from snellen.scoring.answers.written_regions import Region, regions_of
 from snellen.scoring.coordinates import MOST, Coordinates, exact
 
@@ -26,6 +27,7 @@ SLACK = 1.005
 CHANCE = 0.01
 MISFITS = 0.02
 """The share of the boxes that may lie otherwise: a column has faults."""
+NO_SPACE = "some reach over the edges of their images"
 Size: TypeAlias = tuple[int, int]
 COLUMNS: Mapping[tuple[str, ...], str] = {
     ("x1", "y1", "x2", "y2"): "xyxy",
@@ -84,6 +86,23 @@ class GoldRegions(Struct):
                 orders = [order for order in ("cxcywh", "yxyx") if self._fitting(Coordinates(space, order), boxes)]
             fitting += [Coordinates(space, order) for order in orders[: None if boxes else 1]]
         return tuple(fitting)
+
+    def open_question(self, fits: tuple[Coordinates, ...], chosen: str) -> tuple[tuple[Coordinates, ...], str]:
+        """Return what is asked for where not one space fits, and the note on it; nothing where no image has a size.
+
+        Raises:
+            DataError: boxes or points of replies are read in a space, `chosen`, which needs the sizes of the images.
+        """
+        if not self.images:
+            if chosen:
+                raise DataError(
+                    f"boxes and points are read as {chosen}, which needs the sizes of the images, and none was found",
+                    "Name the folder of the images: --images PATH.",
+                )
+            return (), ""
+        named = " and ".join(map(str, fits))
+        fits, said = (fits, f"could be {named}") if fits else ((Coordinates("pixel"),), f"fit no space: {NO_SPACE}")
+        return fits, f"gold coordinates {said}: say which, as in --gold-space {fits[0]}"
 
     def _fitting(
         self, where: Coordinates, regions: Sequence[tuple[Region, Size | None]], *, bounds_only: bool = False

@@ -444,9 +444,9 @@ class _Surveyor:
             gold = fits[0]
         if regions.regions and gold is not None:
             notes.append(f"gold coordinates are {gold} ({SPACES[gold.space]})")
-        elif fits:
-            named = " and ".join(map(str, fits))
-            notes.append(f"gold coordinates could be {named}: say which, as in --gold-space {fits[0]}")
+        elif regions.regions:
+            fits, said = regions.open_question(fits, chosen)
+            notes += [said] if said else []
         return {
             "gold": gold,
             "gold_fits": fits if gold is None else (),

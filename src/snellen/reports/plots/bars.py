@@ -126,10 +126,12 @@ def breakdown_plots(series: Sequence[Series], taken: set[str]) -> list[Plot]:
         names = {metric.name for metric in column.metrics}
         by_column: dict[str, dict[str, Bar]] = {}
         for metric in column.metrics:
-            whole, _, value = metric.name.rpartition("/")
-            whole, _, meta = whole.rpartition("/")
-            if whole not in names or meta not in column.tally.meta or metric.value is None:
+            parts_of = metric.name.split("/")  # a value of the column may hold slashes too
+            places = range(len(parts_of) - 2, 0, -1)
+            at = next((k for k in places if "/".join(parts_of[:k]) in names and parts_of[k] in column.tally.meta), None)
+            if at is None or metric.value is None:
                 continue
+            whole, meta, value = "/".join(parts_of[:at]), parts_of[at], "/".join(parts_of[at + 1 :])
             row = " · ".join([*whole.split("/")[:-1], value])
             link = metric_link(metric.name, column.tally, column.run, column.profile)
             by_column.setdefault(meta, {})[row] = Bar(metric.value, metric.ci95, link)

@@ -129,7 +129,7 @@ class QuestionCases:
             title="Answering",
             doing="Answering",
             who="Who answers in this browser?",
-            about=f"Your answers are kept under this name. Nobody else sees them here. {self._hint}",
+            about=f"Your answers are kept under this name, under which this page goes on with them. {self._hint}",
             people="people",
             noun="answer",
             overview="Overview and break",
@@ -142,6 +142,11 @@ class QuestionCases:
             person = self._people[path.parent.name] = _Person()
             for answer in journal.read(path, PersonAnswer):
                 person.take(answer)
+            if person.given and person.given.keys().isdisjoint(self._places):
+                raise RunError(
+                    f"{path} has answers to none of these {len(self._samples):,} questions",
+                    "Choose another folder with --out: the run of those answers would be replaced.",
+                )
             for id_, answer in person.given.items():
                 if id_ in self._places and answer.shown != _digest(self._samples[self._places[id_] - 1]):
                     raise RunError(

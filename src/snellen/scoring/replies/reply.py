@@ -210,13 +210,19 @@ def visible(reply: str) -> Visible:
     return Visible(reply, plain("".join(parts)), containers, unfinished, omitted, starts, origins, whole)
 
 
+_TAG_WITH_NUMBER = re.compile(r"<(?!\|)[^<>\n]{0,80}\d[^<>\n]{0,80}>")
+
+
 def silence(reply: str) -> str:
     """Return where the text of a reply stands that says nothing: THINKING_ALONE or NOWHERE; "" for one that says something."""
     if reply[:1].isalnum() and _THINK_TAG.search(reply) is None and _CHANNEL.search(reply) is None:
         return ""  # at a hundredth of the time that reading takes
     said = visible(reply)
-    if not said.unfinished and said.text.strip():
+    if not said.unfinished and (said.text.strip() or said.containers):
         return ""
+    spoken = "" if said.unfinished else "".join(reply[slice(*span)] for span in outside_thinking(reply)[:9])
+    if _TAG_WITH_NUMBER.search(spoken):
+        return ""  # `<loc0500>`: tags are all of an answer with coordinates
     return THINKING_ALONE if any(char.isalnum() for char in _THINK_TAG.sub("", reply[:HEAD])) else NOWHERE
 
 
