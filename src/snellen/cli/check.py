@@ -142,7 +142,7 @@ def _in_space(subject: Benchmark, place: Data, model: str | None, media: MediaSe
     from snellen.engine.run_folder import RunSpec
     from snellen.models.base import ModelOptions
     from snellen.runs.coordinates import with_coordinates
-    from snellen.scoring.grounding import SIDES
+    from snellen.scoring.coordinates import SIDES
 
     if subject.table is None or not SIDES.keys() & result.kinds.keys():
         return place

@@ -8,14 +8,19 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.table.gold_regions import NO_SPACE
-from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
-from snellen.benchmarks.table.summary import ODD_METRIC
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import UsageError
 from snellen.models.coordinates import CoordinateFamily, family_of
-from snellen.scoring.coordinates import Coordinates, SentSize, parse_coordinates
-from snellen.scoring.grounding import COORDINATES, COORDINATES_BY, SENT, SIDES
+from snellen.scoring.coordinates import (
+    COORDINATES,
+    COORDINATES_BY,
+    ODD_METRIC,
+    SENT,
+    SIDES,
+    Coordinates,
+    SentSize,
+    parse_coordinates,
+)
 from snellen.types import MediaSettings, Metric
 
 BY_OPTION, BY_BENCHMARK, BY_PROMPT, BY_FAMILY = "--coordinates", "the benchmark's prompt", "the prompt", "family"
@@ -38,6 +43,9 @@ def with_coordinates(spec: RunSpec, benchmark: Benchmark, folder: RunFolder | No
         return spec
     if COORDINATES in options and COORDINATES_BY in options and options[COORDINATES_BY] != BY_OPTION:
         return spec
+    from snellen.benchmarks.table.gold_regions import NO_SPACE
+    from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
+
     surveyed = benchmark.table.survey(spec.data)
     rules = surveyed.rules
     if not SIDES.keys() & surveyed.kinds.keys():

@@ -221,7 +221,10 @@ class Run:
         if self.judged_by_rubric:
             from snellen.runs.judge.profiles import judge_lines
 
-            verdicts = judge_lines(self.folder, self.judged_by_rubric, trust=self.trust)
+            def saved(judged: RunFolder) -> dict[str, list[Metric]]:
+                return Run(judged, judged.meta()).saved_metrics()
+
+            verdicts = judge_lines(self.folder, self.judged_by_rubric, saved, trust=self.trust)
         said = filter(None, [lost, self.changed_data, *verdicts, judge_line(self), self.unverified])
         return [*texts, *said, *self.benchmark.faults]
 

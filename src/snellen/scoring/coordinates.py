@@ -15,8 +15,15 @@ from msgspec import Struct
 
 from snellen.errors import UsageError
 from snellen.media.decode import fitted
-from snellen.types import MediaSettings
+from snellen.types import MediaSettings, Sample
 
+COORDINATES, COORDINATES_BY, SENT = "coordinates", "coordinates_by", "sent_size"
+"""Settings of a benchmark: the space of replies, what chose it, and what decides the size of images as sent."""
+ODD_METRIC = "coordinates-odd"
+REPLY_SPACE = "box.reply_space"
+"""Name of meta. No column of a user's table has such a name."""
+SIDES: Mapping[str, int] = {"box": 4, "boxes": 4, "point": 2, "points": 2}
+"""Kinds of answers with coordinates, and how many numbers each has."""
 Numbers: TypeAlias = tuple[Fraction, ...]
 SPACES: Mapping[str, str] = {
     "unit": "0 to 1 of the image's width and height",
@@ -161,3 +168,8 @@ class SentSize(Struct, frozen=True, omit_defaults=True):
         """Return width and height in pixels as the model received an image."""
         size = fitted(width, height, self.media)
         return size if self.resize is None else self.resize.size(*size)
+
+
+def is_grounded(sample: Sample) -> bool:
+    """Return True for a sample whose coordinates have a declared space."""
+    return sample.kind in SIDES and REPLY_SPACE in sample.meta

@@ -23,14 +23,12 @@ from snellen.scoring.answers.base import AnswerContext
 from snellen.scoring.answers.grounded import INVERTED, Fault, Frame, Grounded, Located, Value
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.answers.written_regions import Region, regions_of, tags_of
-from snellen.scoring.coordinates import MOST, Coordinates, Numbers, SentSize, parse_coordinates
+from snellen.scoring.coordinates import MOST, REPLY_SPACE, SIDES, Coordinates, Numbers, SentSize, parse_coordinates
 from snellen.scoring.extract import Reading, read_as
 from snellen.scoring.replies.reply import outside_thinking
 from snellen.types import Blob, Image, Sample, Score
 
-COORDINATES, COORDINATES_BY, SENT = "coordinates", "coordinates_by", "sent_size"
-"""Settings of a benchmark: the space of replies, what chose it, and what decides the size of images as sent."""
-REPLY_SPACE, GOLD_SPACE, SENT_SIZE = "box.reply_space", "box.gold_space", "box.sent_size"
+GOLD_SPACE, SENT_SIZE = "box.gold_space", "box.sent_size"
 BOX_FOR_POINT, ALL_INSIDE = "box.for_point", "box.all_inside"
 """Names of meta. No column of a user's table has such names."""
 IOU, CENTRE, DISTANCE, DISTANCE_SHARE = "box.iou", "box.centre_in_box", "box.distance_px", "box.distance_share"
@@ -40,8 +38,6 @@ META = (
     *(IOU, CENTRE, DISTANCE, DISTANCE_SHARE, PRECISION, RECALL, BOXES, ODD),
 )
 """Names of meta, and of what a score holds beside its value."""
-SIDES: Mapping[str, int] = {"box": 4, "boxes": 4, "point": 2, "points": 2}
-"""Kinds of answers with coordinates, and how many numbers each has."""
 OUTSIDE, TINY, NOT_ODD = "outside", "below 1", "no"
 """Signs of a wrong space, with inverted corners: a reply's coordinates lie outside of the image, or none is above 1."""
 SLACK = Fraction(201, 200)
@@ -49,11 +45,6 @@ OVERLAP = Fraction(1, 2)
 NEAR = 0.01
 """Maximum distance of two points that are the same answer, as a share of the image's diagonal."""
 _UNIT = (1, 1)
-
-
-def is_grounded(sample: Sample) -> bool:
-    """Return True for a sample whose coordinates have a declared space."""
-    return sample.kind in SIDES and REPLY_SPACE in sample.meta
 
 
 def score_grounded(sample: Sample, reply: str) -> Score:

@@ -13,9 +13,9 @@ from snellen.errors import DataError
 from snellen.scoring import metrics
 from snellen.scoring.answers import AnswerContext, AnswerType
 from snellen.scoring.answers.base import LEVELS
+from snellen.scoring.coordinates import is_grounded
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
 from snellen.scoring.extract.base import VERBATIM
-from snellen.scoring.grounding import grounded_reading, is_grounded, score_grounded
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -136,6 +136,8 @@ def by_kind(sample: Sample, reply: str) -> Score:
     'correct'
     """
     if is_grounded(sample):
+        from snellen.scoring.grounding import score_grounded  # most benchmarks have no coordinates
+
         return score_grounded(sample, reply)
     return judged(sample, reply) if sample.kind == "judged" else _score(sample.kind, sample, reply)
 
@@ -161,6 +163,8 @@ def reading_of(sample: Sample, reply: str) -> Reading | None:
     if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
         return None
     if is_grounded(sample):
+        from snellen.scoring.grounding import grounded_reading
+
         return grounded_reading(sample, reply)
     answer, accepted = _asked(sample.kind, sample)
     return read_as(answer, reply, list(map(str, accepted)))

@@ -47,9 +47,14 @@ def test_the_option_matcher_sees_a_tag_end_in_the_last_800_characters_only() -> 
     assert vlmevalkit.match_option(filler + " x a </think>") == "A"
 
 
-def test_the_option_matcher_looks_at_the_last_six_lines_that_are_not_blank() -> None:
-    assert vlmevalkit.match_option("A\nB or C\n" + "word\n\n" * 4) == "A"
-    assert vlmevalkit.match_option("A\nB or C\n" + "word\n\n" * 5) is None
+def test_the_option_matcher_looks_at_the_last_six_lines_blank_ones_too() -> None:
+    """As VLMEvalKit's code does, of which it is true that signs of markup may stand around a letter."""
+    assert vlmevalkit.match_option("A\nB or C\n" + "word\n" * 4) == "A"
+    assert vlmevalkit.match_option("A\nB or C\n" + "word\n\n" * 3) is None
+    assert vlmevalkit.match_option("The answer is **A**, because option C is too far.") is None
+    assert vlmevalkit.match_option("So I take **B**.") == "B"
+    assert vlmevalkit.match_option("选项A: x\nB or C") == "A"
+    assert vlmevalkit.match_number("<answer>3 m, not 4") == 4.0
 
 
 def test_two_failures_of_the_option_matcher_count_as_a_hit_and_say_so() -> None:

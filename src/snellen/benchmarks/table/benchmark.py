@@ -35,18 +35,8 @@ from snellen.benchmarks.table.summary import (
 from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
 from snellen.benchmarks.table.wording import prompt_writer
 from snellen.errors import UsageError
-from snellen.scoring.coordinates import Coordinates
-from snellen.scoring.grounding import (
-    ALL_INSIDE,
-    BOX_FOR_POINT,
-    COORDINATES,
-    COORDINATES_BY,
-    GOLD_SPACE,
-    REPLY_SPACE,
-    SENT,
-    SENT_SIZE,
-    SIDES,
-)
+from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE, SENT, SIDES, Coordinates
+from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
 from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
 from snellen.sources.hub import HUB

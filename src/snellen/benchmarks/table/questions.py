@@ -43,8 +43,8 @@ from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, plac
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
-from snellen.scoring.coordinates import Coordinates
-from snellen.scoring.grounding import SIDES, mask_runs, require_gold
+from snellen.scoring.coordinates import SIDES, Coordinates
+from snellen.scoring.grounding import mask_runs, require_gold
 from snellen.types import Blob, Image, Kind, MediaSettings, Video
 
 CUT = 80

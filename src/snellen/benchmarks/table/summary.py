@@ -13,6 +13,7 @@ from msgspec import structs
 
 from snellen.scoring import grounding, metrics, scorers, statistics
 from snellen.scoring.coco import average_precision
+from snellen.scoring.coordinates import ODD_METRIC
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word
 from snellen.types import Metric, Sample, Score
@@ -28,7 +29,7 @@ RESERVED = frozenset(
     )
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
-ODD_METRIC, MOST_ODD = "coordinates-odd", 0.2
+MOST_ODD = 0.2
 """Name of the share of replies whose coordinates show a wrong space, and up to where it is not worth a warning."""
 POSITIONAL = ("choice", "truth")
 

@@ -69,8 +69,8 @@ from snellen.benchmarks.table.rows import (
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
-from snellen.scoring.coordinates import SPACES, parse_coordinates
-from snellen.scoring.grounding import COORDINATES, COORDINATES_BY, SENT, blob_size
+from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, SENT, SPACES, parse_coordinates
+from snellen.scoring.grounding import blob_size
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
 from snellen.types import Kind

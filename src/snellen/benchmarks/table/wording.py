@@ -17,8 +17,7 @@ from snellen.benchmarks.table.languages import ENGLISH, Language, languages
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.prompts import prompt_text
 from snellen.benchmarks.table.question import Question
-from snellen.scoring.coordinates import FORMS, MOST, Coordinates
-from snellen.scoring.grounding import SIDES
+from snellen.scoring.coordinates import FORMS, MOST, SIDES, Coordinates
 from snellen.types import Image, Part, Prompt, Text, Video
 
 _MARK = re.compile(

@@ -6,7 +6,7 @@ benchmark's first rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -121,10 +121,21 @@ def with_judge_profiles(benchmark: Benchmark, source: RunFolder, judged_runs: Ma
     )
 
 
-def judge_lines(source: RunFolder, judged_runs: Mapping[str, RunFolder], *, trust: bool) -> list[str]:
-    """Return a line for each profile of verdicts: who judged how many replies, and what a reader must know of it."""
-    from snellen.runs.run import Run  # it imports this module when a run has verdicts
+def judge_lines(
+    source: RunFolder,
+    judged_runs: Mapping[str, RunFolder],
+    saved: Callable[[RunFolder], Mapping[str, Sequence[Metric]]],
+    *,
+    trust: bool,
+) -> list[str]:
+    """Return a line for each profile of verdicts: who judged how many replies, and what a reader must know of it.
 
+    Args:
+        source: the run.
+        judged_runs: profile to the run of its verdicts.
+        saved: returns the metrics that a run's folder holds, by profile.
+        trust: rubric files of another user's run may be read.
+    """
     lines = []
     for name, judged in judged_runs.items():
         meta = judged.meta()
@@ -136,7 +147,7 @@ def judge_lines(source: RunFolder, judged_runs: Mapping[str, RunFolder], *, trus
         except SnellenError as error:
             lines.append(f"no profile {name}: {error.message}")
             continue
-        metrics = Run(judged, meta).saved_metrics().get(JUDGE, [])
+        metrics = saved(judged).get(JUDGE, [])
         lost = next((metric for metric in metrics if metric.name == WITHOUT_VERDICT and metric.value is not None), None)
         counts = f"{meta.totals.ok:,} replies"
         if lost is not None and lost.value is not None:
