@@ -66,6 +66,11 @@ def test_figures_of_the_tiny_spar_bench_are_those_of_the_whole_one(tmp_path: Pat
         name.removesuffix("_accuracy").removesuffix("_vci_metric") for name in figures("spar-bench", whole, {})
     }
     assert None not in values.values() and values["overall"] == pytest.approx(19 / 20)
+    benchmark, builder = registry.find("spar-bench-tiny"), ScoreBuilder()
+    for sample in benchmark.samples(Data(path=path)):
+        builder.add(sample, benchmark.score["easi"](sample, str(sample.meta["gold"])))
+    found = {metric.name: metric for metric in benchmark.summarize(builder.build(), "easi")}
+    assert all(metric.n > 0 for metric in found.values()) and found["position_matching"].n == 1
 
 
 OMNI = {

@@ -83,6 +83,15 @@ def test_a_file_of_a_judges_replies_scores_other_peoples_answers(kind, capsys):
     assert "5 replies are not judged yet" in capsys.readouterr().err
 
 
+def test_a_judges_reply_stands_in_score_where_the_authors_evaluation_wrote_it(capsys):
+    Path("answers.jsonl").write_text("\n".join(json.dumps({"id": f"v{i}", "response": "Two."}) for i in range(6)))
+    rows = [{"vid": f"v{i}", "type": "AB", "score": f"Score: {i % 2}", "model_answer": "Two."} for i in range(6)]
+    Path("said.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["score", "answers.jsonl", "--benchmark", "clips", "--judge-replies", "said.jsonl", "--json"]) == 0
+    metrics = {one["name"]: one["value"] for one in json.loads(capsys.readouterr().out)["profiles"][0]["metrics"]}
+    assert metrics["video/AB"] is not None and metrics["video/ABA"] is not None
+
+
 def test_of_a_suite_a_judges_replies_go_by_the_members_own_ids():
     from snellen.benchmarks.suite import suite
 

@@ -123,9 +123,12 @@ def _members(task: Task, figure: str, scores: Scores) -> Scores:
     if figure in ("overall", "macro") or column not in scores.meta:
         return scores
     parts = averaged(task)
-    stem = figure if task.in_payload or figure in parts else figure.rpartition("_")[0]
-    groups = (stem, *parts.get(stem, ()))
-    return scores.among(column, lambda value: value in groups)
+    for stem in (figure,) if task.in_payload or figure in parts else (figure, figure.rpartition("_")[0]):
+        groups = {stem, *parts.get(stem, ())}
+        members = scores.among(column, groups.__contains__)
+        if len(members.value):
+            break
+    return members
 
 
 def figure_metric(name: str, value: float, ci95: tuple[float, float] | None, scores: Scores) -> Metric:

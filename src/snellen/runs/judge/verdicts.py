@@ -140,7 +140,9 @@ class Replies(Verdicts):
             try:
                 name = id_of(None if column is None else row[column])
                 name = own.get(name, name)
-                reply = text_of(row.get("reply"))
+                # VLM2-Bench's evaluation of videos keeps what the judge said as `score`.
+                kept = row.get("score") if "model_answer" in row and isinstance(row.get("score"), str) else None
+                reply = text_of(row.get("reply", kept))
             except ValueError as error:
                 self._problems.add(where, str(error))
                 continue
