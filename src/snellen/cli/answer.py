@@ -48,6 +48,7 @@ def answer(
     """
     from snellen.benchmarks import registry
     from snellen.benchmarks.base import checked_data
+    from snellen.runs.coordinates import with_coordinates
     from snellen.runs.perform import default_folder
     from snellen.runs.reviews.answer_cases import QuestionCases
     from snellen.runs.scoring import profiles_of
@@ -58,7 +59,8 @@ def answer(
     subject = registry.find(benchmark)
     profiles_of(subject, profile)
     where = checked_data(subject, data.data, data.images, data.benchmark_options(), questions.seed)
-    out = out or default_folder(RunSpec(benchmark=registry.lasting_name(benchmark), model="people"))
+    spec = RunSpec(benchmark=registry.lasting_name(benchmark), model="people", data=where)
+    out, where = out or default_folder(spec), with_coordinates(spec, subject).data
     shuffled = questions.order == "shuffled"
     refuse_run(out)
     with (

@@ -119,7 +119,7 @@ class AccessGate:
                 await _answer(send, 200, _entrance(scope["path"], rest), {**self._set_cookie(), "content-type": HTML})
                 return
             if not self.access.accepts_cookie(_cookie(headers, self.cookie_name)):
-                await _answer(send, 403, "Open the address that `snellen view` printed; it has the token.\n")
+                await _answer(send, 403, "Open the address that the command printed; it has the token.\n")
                 return
         await self.app(scope, _limited(receive), _with_headers(send))
 
