@@ -211,7 +211,7 @@ def match_number(reply: str) -> float | None:
     """
     text = reply.strip()
     if text.startswith("[") and text.endswith("]"):
-        items = literal_list(text)
+        items = literal_list(reply)
         if not items:
             return None
         text = str(items[0])
