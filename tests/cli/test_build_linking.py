@@ -276,3 +276,16 @@ def test_what_cannot_be_built_is_refused_and_nothing_is_written(snellen, tmp_pat
     said = snellen("build", "linking", *words, "--out", "set")
     assert said.status != 0 and complaint in " ".join(said.err.split()), said.err
     assert not (tmp_path / "set/jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("build", "linking", "oc", "--images", "things"), ("build", "curate", "rows.jsonl"), ("answer", "chart/digits")],
+)
+def test_nothing_else_is_written_into_the_folder_of_a_run(snellen, things, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run_meta.json").write_text("{}")
+    done = snellen(*words, "--out", "run")
+    assert done.status == 2 and "run is the folder of a run" in done.err
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run_meta.json"]

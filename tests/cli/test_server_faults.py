@@ -390,3 +390,9 @@ def test_the_side_that_a_server_takes_is_named(message: str, n: int) -> None:
 def test_asking_again_at_once_is_refused_for_batches(asked, snellen) -> None:
     printed = snellen("run", "questions.csv", "-m", "openai:m", "--batch", "--retry-empty", "1")
     assert printed.status == 2 and "Omit --retry-empty, or omit --batch." in printed.err
+
+
+def test_a_reply_of_tags_with_numbers_says_something():
+    """PaliGemma and Florence-2 answer so; asked again, they would be paid for again."""
+    assert not any(map(silence, ("<loc0100><loc0200>", '<point x="50" y="5">', "<think>3</think><loc0100>")))
+    assert all(map(silence, ("<think>3</think>", "<|im_end|>", "<|reserved_3|>", "</s>")))

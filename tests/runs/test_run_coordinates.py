@@ -14,7 +14,7 @@ import snellen
 from snellen.benchmarks.table.benchmark import open_table
 from snellen.benchmarks.table.gold_regions import GoldRegions
 from snellen.engine.run_folder import RunFolder, RunSpec
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.models.coordinates import families, family_of
 from snellen.runs.coordinates import odd_line, with_coordinates
 from snellen.scoring.coordinates import parse_coordinates
@@ -282,3 +282,23 @@ def test_every_family_has_a_source_and_a_space_that_can_be_read():
         assert family.source and family.form.space, name
         assert (family.form.space == "sent-pixel") == (family.resize is not None)
         assert all(family_of(f"api:someone/{part}-7b")[0] == name for part in family.names)
+
+
+def test_boxes_are_not_scored_without_the_images_whose_sizes_they_need(tmp_path):
+    """Otherwise a run of right answers would fall to 0 in silence, and its summary with it."""
+    run = run_of(tmp_path)
+    (tmp_path / "images").rename(tmp_path / "away")
+    with pytest.raises((DataError, UsageError)):
+        snellen.load_run(run.path).summarize()
+    (tmp_path / "away").rename(tmp_path / "images")
+    assert value(snellen.load_run(run.path), "accuracy@0.9") == 1.0
+
+
+def test_the_space_is_asked_for_where_a_gold_box_reaches_over_its_image(tmp_path):
+    path = table(tmp_path, cells=lambda box: [json.dumps((-50, *box[1:]) if box == BOXES[0] else box)])
+    settings = {"images": tmp_path / "images", "out": tmp_path / "run"}
+    model = f"replay:{replies(tmp_path, thousandths)}"
+    with pytest.raises(UsageError, match="fit no space: some reach over the edges"):
+        snellen.evaluate(str(path), model, **settings)
+    run = snellen.evaluate(str(path), model, benchmark_options={"gold-space": "pixel:xyxy"}, **settings)
+    assert value(run, "accuracy@0.5") == pytest.approx(4 / 5)

@@ -29,6 +29,7 @@ from snellen.scoring.grounding import (
     is_in_polygon,
     matched,
     overlap,
+    run_lengths,
 )
 from snellen.scoring.scorers import by_kind, reading_of
 from snellen.types import Image, MediaSettings, Prompt, Sample, Score, Text
@@ -403,3 +404,18 @@ def test_average_precision_is_that_of_pycocotools_loaded_from_files(images, tmp_
         )
         judged.evaluate(), judged.accumulate(), judged.summarize()
     assert ours == tuple(judged.stats[:2])
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        '{"size": [300, 400], "counts": "NaN"}',
+        '{"size": [2, 2], "counts": null}',
+        '{"size": [2, 2], "counts": [-1, 5]}',
+        '{"size": [2, 2], "counts": [3]}',
+        '{"size": null, "counts": [4]}',
+    ],
+)
+def test_a_damaged_mask_is_no_mask(mask):
+    assert run_lengths(mask) is None
+    assert run_lengths('{"size": [2, 2], "counts": [3, 1]}') is not None
