@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from snellen import evaluate, report
 from snellen.cli import main
 from snellen.errors import MissingExtraError, UsageError
 from snellen.reports import render, write_report
@@ -122,3 +124,18 @@ def test_without_matplotlib_the_message_says_what_to_install(runs, tmp_path, mon
     with pytest.raises(MissingExtraError, match="plots need matplotlib") as raised:
         write_report(runs, tmp_path / "page.html", figures=tmp_path / "figures")
     assert raised.value.hint == "pip install matplotlib" and not (tmp_path / "page.html").exists()
+
+
+def test_values_of_a_column_that_hold_slashes_have_their_bars(tmp_path: Path) -> None:
+    rows = [f"{i},Question {i}?,left,right,{'AB'[i % 2]},{('yes/no', 'OCR', 'a/b/c')[i % 3]}" for i in range(30)]
+    (tmp_path / "t.csv").write_text("id,question,A,B,answer,category\n" + "\n".join(rows))
+    runs = []
+    for number in (1, 2):
+        said = [json.dumps({"id": str(i), "reply": "B" if i * number % 4 else "A"}) for i in range(30)]
+        (tmp_path / f"{number}.jsonl").write_text("\n".join(said))
+        runs.append(
+            evaluate(str(tmp_path / "t.csv"), f"replay:{tmp_path / f'{number}.jsonl'}", out=tmp_path / str(number))
+        )
+    report(runs, tmp_path / "page.html", figures=tmp_path / "figures")
+    figure = (tmp_path / "figures/by-category.svg").read_text()
+    assert all(value in figure for value in ("yes/no", "OCR", "a/b/c"))
