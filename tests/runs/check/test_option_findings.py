@@ -6,6 +6,13 @@ import time
 
 import pytest
 from checked_rows import affected, by_code, checked, row
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import astuple
+
+from snellen.benchmarks.table.alike import options_level
+from snellen.runs.check.options import option_text, row_options
+from snellen.scoring.answers.fold import folded
 
 BIRDS = ("robin", "wren", "crow", "gull")
 
@@ -140,3 +147,38 @@ def test_hostile_texts_take_no_time(hostile: str) -> None:
     start = time.process_time()
     checked([row(1, hostile, (hostile, hostile + "b", hostile[:300], "a" * 299 + "b"), "C")])
     assert time.process_time() - start < 5.0
+
+
+WORDS = st.sampled_from(
+    [
+        "red",
+        "Blue",
+        "B",
+        "a",
+        "all",
+        "None",
+        "of",
+        "the",
+        "above",
+        "(correct)",
+        "B.",
+        "C)",
+        "3.5",
+        "x-ray",
+        "é",
+        "ı",
+        "12",
+    ]
+) | st.sampled_from(["&", "A,", "both", "İ", " ", "\t", "\n"])
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join) | st.text(max_size=8), max_size=5))
+def test_options_read_at_once_say_what_each_says_by_itself(texts: list[str]) -> None:
+    """The way for rows without odd options changes nothing: lengths, forms, signs, and how far the options differ."""
+    options = dict(zip("ABCDE", texts, strict=False))
+    about, each = row_options(options), [option_text(text) for text in texts]
+    assert (about.lengths, about.folded, about.plain) == tuple(
+        [getattr(text, name) for text in each] for name in ("length", "folded", "plain")
+    )
+    assert about.odd == (each if any(text[3:] != ("", False, False, False) for text in map(astuple, each)) else [])
+    assert bool(options_level(options)) == (len(set(map(folded, texts))) < len(texts))

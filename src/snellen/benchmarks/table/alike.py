@@ -37,7 +37,14 @@ def options_level(options: Mapping[str, str]) -> dict[str, Any]:
     >>> options_level({"A": "Polish", "B": "polish"}), options_level({"A": "peché", "B": "péché"}), options_level({"A": "a", "B": "b"})
     ({'level': 'exact'}, {'level': 'accents'}, {})
     """
-    if len(set(map(_folded, options.values()))) == len(options):
+    whole = "\n".join(options.values())
+    if whole.isascii() and whole.replace(" ", "").replace("\n", "").isalnum() and "  " not in whole:
+        folds = set(
+            map(str.strip, whole.lower().split("\n"))
+        )  # of letters, digits and blanks a fold changes the case alone
+    else:
+        folds = set(map(_folded, options.values()))
+    if len(folds) == len(options):
         return {}
     texts = list(options.values())
     return {"level": _level(len(set(map(exact, texts))), len({accents(text) for text in texts}))}

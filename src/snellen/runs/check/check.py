@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from snellen.runs.check.even_sample import EvenSample
 from snellen.runs.check.finding import LEVELS, Findings
 from snellen.runs.check.gold_answers import GoldAnswers
 from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
-from snellen.runs.check.options import option_findings, option_text
+from snellen.runs.check.options import option_findings, row_options
 from snellen.runs.check.result import CheckResult, KindShare, LeftOutRow, example_of
 from snellen.runs.check.row import CheckedRow
 from snellen.runs.check.texts import TextLengths
@@ -96,7 +96,7 @@ class Check:
         self._omitted: list[LeftOutRow] = []
         self._kinds: Counter[str] = Counter()
         self._kind_examples: dict[str, str] = {}
-        self._parts: dict[str, Counter[str]] = {}
+        self._parts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._left_out = self._samples = self._bare = self._with_media = self._chances = 0
         self._chance = 0.0
 
@@ -134,7 +134,7 @@ class Check:
         self._examples.add(row)
         self._kinds[row.kind] += 1
         if row.part in self._parts or len(self._parts) <= MOST_PARTS:
-            self._parts.setdefault(row.part, Counter())[row.kind] += 1
+            self._parts[row.part][row.kind] += 1
         if row.kind not in self._kind_examples:
             self._kind_examples[row.kind] = shorten(shown_answer(row.answer), LONGEST_EXAMPLE)
         parts = row.prompt.parts
@@ -142,7 +142,7 @@ class Check:
         contents = self._images_of(row) if row.images else []
         if len(texts) < len(parts):
             contents += [hash(tuple(_video_name(part))) for part in parts if isinstance(part, Video)]
-        about = list(map(option_text, row.options.values()))
+        about = row_options(row.options)
         self._duplicates.add(row, contents, about)
         if contents:
             self._with_media += 1

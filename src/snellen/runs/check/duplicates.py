@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 
 import numpy as np
 
 from snellen.runs.check.finding import Findings
-from snellen.runs.check.options import OptionText
+from snellen.runs.check.options import RowOptions
 from snellen.runs.check.row import CheckedRow
-
-_FOLDED = attrgetter("folded")
 
 
 class Duplicates:
@@ -32,7 +29,7 @@ class Duplicates:
         self._images: dict[int, str] = {}
         self._image_names: set[int] = set()
 
-    def add(self, row: CheckedRow, images: Sequence[int], about: Sequence[OptionText]) -> None:
+    def add(self, row: CheckedRow, images: Sequence[int], about: RowOptions) -> None:
         """Remember a row.
 
         Args:
@@ -41,7 +38,7 @@ class Duplicates:
             about: what its options say.
         """
         question = " ".join(row.question.casefold().split())
-        self._questions.append(hash((question, *map(_FOLDED, about), *row.options, *images)))
+        self._questions.append(hash((question, *about.folded, *row.options, *images)))
         self._golds.append(0 if self._restricted else hash((row.kind, str(row.answer))))
         if self._compares_ids:
             self._ids.append(hash(row.id))

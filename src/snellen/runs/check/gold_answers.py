@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from math import erfc, sqrt
-from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
 from snellen.runs.check.finding import Findings
-from snellen.runs.check.options import OptionText
+from snellen.runs.check.options import RowOptions
 from snellen.runs.check.row import CheckedRow
 from snellen.scoring.statistics.goodness_of_fit import GoodnessOfFit, uniform_fit
 
@@ -21,7 +19,6 @@ ALPHA = 0.01
 LEAST_GAIN = 0.05
 """A fixed reply must score that much above chance for shares to be a finding: many rows make any difference significant."""
 LONGEST_RATIO = 1.5
-_LENGTH = attrgetter("length")
 
 
 class AnswerShare(Struct, frozen=True):
@@ -49,7 +46,7 @@ class GoldAnswers:
         self._longest = self._compared = 0
         self._longest_expected = self._longest_variance = 0.0
 
-    def add(self, row: CheckedRow, about: Sequence[OptionText]) -> None:
+    def add(self, row: CheckedRow, about: RowOptions) -> None:
         """Count one row; `about` says how long its options are."""
         if row.kind == "choice" and len(row.options) > 1 and row.answer in row.options:
             self._add_choice(row, about)
@@ -61,11 +58,11 @@ class GoldAnswers:
             self._open_answer = answer
             self._open_rows += 1
 
-    def _add_choice(self, row: CheckedRow, about: Sequence[OptionText]) -> None:
+    def _add_choice(self, row: CheckedRow, about: RowOptions) -> None:
         letters = tuple(row.options)
         position = letters.index(row.answer)
         self._positions[letters][position] += 1
-        lengths = list(map(_LENGTH, about))
+        lengths = about.lengths
         longest = max(lengths)
         if lengths.count(longest) == 1:
             chance = 1.0 / len(letters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
 
@@ -35,16 +35,56 @@ _SHORTEST, _SHORTEST_UNSPACED, _LONGEST = 3, 2, 300
 
 
 class OptionText(Struct, frozen=True, gc=False):
-    """What an option's text says by itself: its length, its form without case and blanks, and whether it can be odd."""
+    """What an option's text says by itself: its length, its form without case and blanks, and what may be odd about it."""
 
     length: int
     folded: str
     plain: str
-    leading: str
-    is_catch_all: bool
-    may_name_options: bool
-    is_marked: bool
-    is_odd: bool
+    leading: str = ""
+    is_catch_all: bool = False
+    may_name_options: bool = False
+    is_marked: bool = False
+
+
+class RowOptions(Struct, frozen=True, gc=False):
+    """What the options of a row say, in their order; `odd` is empty where none can be odd by itself."""
+
+    lengths: list[int]
+    folded: list[str]
+    plain: list[str]
+    odd: list[OptionText]
+
+
+_CATCH_ALL_FIRST = frozenset(("all", "none", "neither", "both", "any", "no"))
+_MARKS = frozenset("([*✓✔✅☑")
+_SPACED = str.maketrans({**dict.fromkeys(",.&", " "), **dict.fromkeys("'\"-/%$?!;_+=", "x")})
+"""What may stand beside an option's letter becomes a blank; what no odd option is told by becomes a letter."""
+_LENGTH, _FOLDED, _PLAIN = attrgetter("length"), attrgetter("folded"), attrgetter("plain")
+
+
+def row_options(options: Mapping[str, str]) -> RowOptions:
+    """Return what the options of a row say. Most rows are told at once from all of their texts to have no odd option."""
+    whole = "\n".join(options.values())
+    if whole.isascii():
+        spaced = whole.translate(_SPACED)
+        words, lines = spaced.lower().split(), whole.lower().split("\n")
+        if (
+            len(lines) == len(options)
+            and spaced.replace(" ", "").replace("\n", "").isalnum()
+            and min(map(len, words)) > 1
+            and _CATCH_ALL_FIRST.isdisjoint(words)
+        ):
+            if "  " in whole or " \n" in whole or "\n " in whole or whole[0] == " " or whole[-1] == " ":
+                lines = [" ".join(line.split()) for line in lines]
+            plain = [line.rstrip(".") for line in lines] if "." in whole else lines
+            return RowOptions([len(text.strip()) for text in options.values()], lines, plain, [])
+    about = list(map(option_text, options.values()))
+    odd = (
+        about
+        if any(text.leading or text.is_catch_all or text.may_name_options or text.is_marked for text in about)
+        else []
+    )
+    return RowOptions(list(map(_LENGTH, about)), list(map(_FOLDED, about)), list(map(_PLAIN, about)), odd)
 
 
 @lru_cache(maxsize=65_536)
@@ -53,29 +93,25 @@ def option_text(text: str) -> OptionText:
     stripped = text.strip()
     folded_text = " ".join(stripped.casefold().split())
     plain = folded_text.rstrip(".")
-    begins = plain.partition(" ")[0]
     names = len(stripped) <= 2 * CUT and any(len(word.strip("(),.&")) == 1 for word in stripped.split())
-    signs = (
+    return OptionText(
+        len(stripped),
+        folded_text,
+        plain,
         _leading(stripped),
-        begins in _CATCH_ALL_FIRST and _CATCH_ALL.fullmatch(plain) is not None,
+        plain.partition(" ")[0] in _CATCH_ALL_FIRST and _CATCH_ALL.fullmatch(plain) is not None,
         names and any(pattern.fullmatch(stripped.strip(" .")) for pattern in (_NAMED_OPTIONS, _ONE_NAMED)),
         not _MARKS.isdisjoint(text) and _MARKED.search(text) is not None,
     )
-    return OptionText(len(stripped), folded_text, plain, *signs, is_odd=any(signs))
 
 
-_PLAIN, _IS_ODD = attrgetter("plain"), attrgetter("is_odd")
-_CATCH_ALL_FIRST = frozenset(("all", "none", "neither", "both", "any", "no"))
-_MARKS = frozenset("([*✓✔✅☑")
-
-
-def option_findings(row: CheckedRow, about: Sequence[OptionText]) -> Iterator[tuple[str, str]]:
+def option_findings(row: CheckedRow, about: RowOptions) -> Iterator[tuple[str, str]]:
     """Yield code and detail of what is odd about the options, of which `about` says more, and the gold answer of a row."""
     if options := row.options:
-        if len(set(map(_PLAIN, about))) < len(about) or not "".join(options.values()).isascii():
+        if len(set(about.plain)) < len(options) or not "".join(options.values()).isascii():
             yield from _equal(options, row.answer)
-        if any(map(_IS_ODD, about)):
-            by_letter = dict(zip(options, about, strict=True))
+        if about.odd:
+            by_letter = dict(zip(options, about.odd, strict=True))
             yield from _letters(options, by_letter)
             yield from _marked(options, by_letter)
         if row.kind == "choice" and row.answer not in options:
