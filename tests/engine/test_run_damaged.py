@@ -18,7 +18,7 @@ import pytest
 from stubs import ARITHMETIC, Calculator
 
 from snellen.benchmarks.base import Data
-from snellen.engine.journal_disputes import RecordPlace, settled
+from snellen.engine.journal import RecordPlace, settled
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, RunChangedError, RunError, ServerError
 from snellen.models.base import ModelOptions

@@ -1,20 +1,26 @@
-"""Journal results.jsonl: append-only, one record a line, valid up to the last line at any moment of a crash."""
+"""Journal results.jsonl: append-only, one record a line, valid up to the last line at any moment of a crash.
+
+Disputed records of a journal: two intact lines with one number or one sample, as where lines of another run got in.
+A checksum does not say to which run a line belongs. Its place does, mostly: in a journal that nobody touched, record n is
+on line n. Of several records that exclude each other, the one that is clearly nearer to its place is kept. Where none
+is, none is kept, and the run asks for the sample again.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
-from snellen.engine.journal_disputes import RecordPlace, settled
 from snellen.errors import RunChangedError, RunError, StorageError
 from snellen.sources.journal_lines import (
     RESULTS,
@@ -468,3 +474,51 @@ def storage_error(path: Path, error: OSError, option: str = "--out") -> StorageE
         f"cannot write {path}: {error.strerror or error}",
         f"What was recorded is intact. Free some space or choose another folder with {option}, then run the same command to resume.",
     )
+
+
+FEW_LINES = 16
+"""Lines that were deleted or added before a record move it by a few."""
+
+
+class RecordPlace(NamedTuple):
+    """A record in a journal.
+
+    Attributes:
+        number: its own, or that of the record before it where it has none.
+        at, size: its bytes without the line end.
+        line: its line; None where it has no number.
+        answer: sample and repeat that it answers; None for a failure.
+        digest: of its bytes.
+    """
+
+    number: int
+    at: int
+    size: int
+    line: int | None
+    answer: tuple[str, int] | None
+    digest: int
+
+
+def settled(places: Iterable[RecordPlace]) -> list[RecordPlace]:
+    """Return the places by number: each number once, each answer once, and nothing of what remains disputed."""
+    numbered: dict[Hashable, list[RecordPlace]] = defaultdict(list)
+    rest: list[RecordPlace] = []
+    for place in places:
+        (rest if place.line is None else numbered[place.number]).append(place)
+    undisputed = [own for several in numbered.values() if (own := _own(several)) is not None]
+    answers: dict[Hashable, list[RecordPlace]] = defaultdict(list)
+    for place in undisputed:
+        answers[place.answer or (place.number,)].append(place)
+    agreed = [own for several in answers.values() if (own := _own(several)) is not None]
+    return sorted([*agreed, *rest], key=lambda place: (place.number, place.at))
+
+
+def _own(several: list[RecordPlace]) -> RecordPlace | None:
+    """Return the record that is clearly nearer to its place than any other that differs from it; None if none is."""
+    nearest = min(several, key=_offset)
+    others = [_offset(place) for place in several if place.digest != nearest.digest]
+    return nearest if not others or 2 * _offset(nearest) + FEW_LINES < min(others) else None
+
+
+def _offset(place: RecordPlace) -> int:
+    return abs((place.line or 0) - place.number)
