@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
-from snellen.easi.locate_data import data_of
 from snellen.easi.names import chosen
+from snellen.easi.run import data_of
 from snellen.errors import UsageError
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from easi.external import drawn_answers as drawn
-from snellen.easi.external import process, run_backend
+from snellen.easi.external import run as process
+from snellen.easi.external import run_backend
 from snellen.errors import PreflightError, StorageError
 
 TESTS = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snellen.easi.submit.archive import KEPT_CHARACTERS, slim
+from snellen.easi.submit.package import KEPT_CHARACTERS, slim
 
 
 def rows(path: Path, replies: list[str]) -> Path:

@@ -6,28 +6,122 @@ settings, or of an earlier attempt that ended badly, are never taken for its res
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from snellen import redaction
 from snellen.benchmarks.spatial.interop.harness_metrics import HarnessMetrics
-from snellen.easi.external import compare, import_run, lmms_eval, outcome, process, vlmevalkit
+from snellen.easi.external import compare, import_run, lmms_eval, outcome, vlmevalkit
 from snellen.easi.external.import_run import HarnessAnswers
 from snellen.easi.external.outcome import DrivenHarness, HarnessFiles
-from snellen.easi.external.process import CommandEnd
 from snellen.easi.external.settings import BenchmarkJob, HarnessOutcome, HarnessSettings, jobs
 from snellen.easi.external.vlmevalkit import JudgeEvidence, evidence
 from snellen.engine import fingerprint
 from snellen.engine.run_folder import RunFolder
-from snellen.errors import DataError, InterruptedRunError, UsageError
+from snellen.errors import DataError, InterruptedRunError, PreflightError, StorageError, UsageError
 from snellen.formats.base import Problems
+from snellen.models import processes
 from snellen.redaction import redact
 from snellen.runs.run import load_run
 from snellen.text import pretty_json, slug
+
+GRACE_S = 20.0
+LONGEST = 64 << 10
+_BREAK = re.compile(rb"[\r\n]")
+
+
+class CommandEnd(Struct, frozen=True):
+    """The end of a command: exit status (128 plus the signal number if killed), and whether it timed out."""
+
+    status: int
+    timed_out: bool = False
+
+
+def environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with changes, and register its keys for redaction."""
+    merged = {**os.environ, **changes}
+    redaction.register_environment(merged)
+    return merged
+
+
+def run(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, *, limit_s: float | None, tell: Tell | None
+) -> CommandEnd:
+    """Run a command to its end. An exception meanwhile, such as Ctrl-C, ends the whole process group.
+
+    Args:
+        argv, env: the command and its whole environment.
+        log: what it says is added to this file, keys struck out.
+        limit_s: seconds after which it is ended.
+        tell: also gets each line; None: nobody does.
+
+    Raises:
+        PreflightError: it cannot be started.
+    """
+    try:
+        started = processes.start(argv, env, subprocess.PIPE)
+    except OSError as error:
+        raise PreflightError(f"{argv[0]} cannot be started: {error.strerror}", "Check the path.") from error
+    process = started.process
+    failed: list[OSError] = []
+    copier = threading.Thread(target=_copy, args=(process.stdout, log, tell, failed), daemon=True)
+    copier.start()
+    timed_out = False
+    try:
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+    finally:
+        processes.end(started, GRACE_S)
+        copier.join(GRACE_S)
+    if failed:
+        raise StorageError(f"cannot write {log}: {failed[0].strerror}", "Make room, or choose another output folder.")
+    status = process.returncode
+    return CommandEnd(128 - status if status < 0 else status, timed_out)
+
+
+def _copy(source: IO[bytes] | None, log: Path, tell: Tell | None, failed: list[OSError]) -> None:
+    """Copy output lines to the log; a log that cannot be written does not stop the command."""
+    if source is None:
+        return
+    with source, contextlib.ExitStack() as stack:
+        try:
+            target: IO[bytes] | None = stack.enter_context(log.open("ab"))
+        except OSError as error:
+            failed.append(error)
+            target = None
+        buffer = b""
+        while True:
+            chunk = os.read(source.fileno(), LONGEST)
+            buffer += chunk
+            last = max(buffer.rfind(b"\n"), buffer.rfind(b"\r")) + 1
+            if not chunk or (not last and len(buffer) > LONGEST):
+                last = len(buffer)
+            complete, buffer = redaction.redact_bytes(buffer[:last]), buffer[last:]
+            try:
+                if target is not None and complete:
+                    target.write(complete)
+                    target.flush()
+            except OSError as error:
+                failed.append(error)
+                target = None
+            if tell is not None:
+                for line in filter(None, _BREAK.split(complete)):
+                    tell(line.decode("utf-8", "replace"))
+            if not chunk:
+                return
+
 
 BACKENDS: Mapping[str, ModuleType] = {lmms_eval.NAME: lmms_eval, vlmevalkit.NAME: vlmevalkit}
 UNREAD = "invalid"
@@ -129,9 +223,9 @@ class _Driver:
             log.write(f"\n$ {redact(' '.join(argv))}\n")
         self.tell(redact(" ".join(argv)))
         begun = time.monotonic()
-        ended = process.run(
+        ended = run(
             argv,
-            process.environment(env),
+            environment(env),
             self.log,
             limit_s=self.settings.time_limit_s,
             tell=self.tell if self.settings.verbose else None,
