@@ -13,8 +13,8 @@ from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import base
 from snellen.benchmarks.vlm2.prompts import final_answer
 from snellen.formats.latex import latex_text
-from snellen.models.local.stopping import first_json_end
-from snellen.models.tools.bm25 import split_words
+from snellen.models.local.generate import first_json_end
+from snellen.models.tools.local_index import split_words
 from snellen.models.trace import Step
 from snellen.questions import taxonomy
 from snellen.redaction import gold

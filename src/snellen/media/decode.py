@@ -15,6 +15,11 @@ Rules of decoding, part of every run's record (`describe`):
   white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.
 - Exif orientation is applied, then `corrupt` (snellen.media.corruptions). Images are made smaller (Pillow, bicubic with
   antialiasing), never larger.
+
+Masks of the shown objects (`--mask`): a folder of pictures, light where the object is.
+A mask bears the path of its image, or the end of it: `segmentations/017.Cardinal/Cardinal_1.png` belongs to
+`CUB_200_2011/images/017.Cardinal/Cardinal_1.jpg` under `--mask segmentations`, as CUB-200-2011's own masks do. The longest end
+that is there counts. Pixels of 128 and more are the object: CUB's masks count the annotators who marked a pixel.
 """
 
 from __future__ import annotations
@@ -28,13 +33,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from snellen.errors import MediaError
-from snellen.media import corruptions, masks
+from snellen.media import corruptions
 from snellen.text import GIT_LFS_START
 from snellen.types import Image, MediaSettings
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
+
+import re
 
 Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff"]
 
@@ -189,7 +196,7 @@ def _mask(size: tuple[int, int], key: str, settings: MediaSettings, limit: int |
     Raises:
         MediaError: there is none, it has another size, or no pixel of it is the object.
     """
-    path = masks.mask_file(Path(settings.mask), key)
+    path = mask_file(Path(settings.mask), key)
     if path is None:
         raise MediaError(
             f"image {key}: there is no mask for it in --mask {settings.mask}",
@@ -204,11 +211,11 @@ def _mask(size: tuple[int, int], key: str, settings: MediaSettings, limit: int |
             f"{size[0]} x {size[1]}",
             "Give masks of the size of their images.",
         )
-    mask = mask.point([255 * (value >= masks.OBJECT_FROM) for value in range(256)])
+    mask = mask.point([255 * (value >= OBJECT_FROM) for value in range(256)])
     if mask.getextrema() == (0, 0):
         raise MediaError(
             f"image {key}: no pixel of its mask {path} is the object",
-            f"Pixels of {masks.OBJECT_FROM} and more of 255 are; multiply a mask of 0 and 1 by 255.",
+            f"Pixels of {OBJECT_FROM} and more of 255 are; multiply a mask of 0 and 1 by 255.",
         )
     return mask
 
@@ -473,3 +480,22 @@ def _ifd(tiff: bytes, start: int) -> dict[int, int]:
         if tag in (_ORIENTATION, _WIDTH, _HEIGHT):
             (tags[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), tiff, entry + 8)
     return tags
+
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+OBJECT_FROM = 128
+_SEPARATORS = re.compile(r"[/\\!]+")
+_LONGEST_NAME = 200
+
+
+def mask_file(folder: Path, key: str) -> Path | None:
+    """Return the mask of the image with this key; None where there is none."""
+    parts = [part for part in _SEPARATORS.split(key) if part not in ("", ".", "..")]
+    if not parts or max(map(len, parts)) > _LONGEST_NAME:
+        return None
+    for start in range(len(parts)):
+        place = folder.joinpath(*parts[start:])
+        for ending in ENDINGS:
+            if (path := place.with_suffix(ending)).is_file():
+                return path
+    return None
