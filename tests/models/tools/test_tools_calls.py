@@ -29,7 +29,7 @@ from snellen.models.tools import (
     write_skill,
 )
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
-from snellen.models.tools.recorded import Recorded
+from snellen.models.tools.definitions import Recorded
 
 CAT = photographs.png(photographs.photograph("chelsea.png"))
 FIVE = ["web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image"]

@@ -16,9 +16,16 @@ from PIL import Image
 from snellen.errors import DataError
 from snellen.models.tools import ToolSettings, prepare
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.bm25 import best_pages, open_index, snippet, split_words, write_index
 from snellen.models.tools.html_text import read_page
-from snellen.models.tools.local_index import LocalBackend, build
+from snellen.models.tools.local_index import (
+    LocalBackend,
+    best_pages,
+    build,
+    open_index,
+    snippet,
+    split_words,
+    write_index,
+)
 from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
 
 

@@ -23,8 +23,7 @@ from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools import ToolLimits, ToolSettings
-from snellen.models.tools.conversation import ToolConversation, read_calls
-from snellen.models.tools.model import ToolsModel
+from snellen.models.tools.model import ToolConversation, ToolsModel, read_calls
 from snellen.models.trace import Step, calls_by_tool, read, turns
 from snellen.sources import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from snellen.models.tools.base import ToolError
-from snellen.models.tools.recorded import MAX_BYTES, Recorded
+from snellen.models.tools.definitions import MAX_BYTES, Recorded
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "hole"])

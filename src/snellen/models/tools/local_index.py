@@ -6,15 +6,23 @@ same; that name never resolves (RFC 2606), so it cannot be taken for the real on
 folder: a folder that changed gets an index of its own.
 
 The local backend: a collection that was indexed, searched without any network.
+
+Full-text search by BM25, computed by bm25s: its scores are worked out beforehand, so that a query adds up numpy arrays.
+Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation 3.15, with k1 = 1.2 and
+b = 0.75, and the inverse document frequency ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative (`lucene` in
+bm25s, which leaves out the constant factor k1 + 1). A word of the title counts as TITLE words of the text. Words are split
+here, since bm25s knows no language without spaces; so are ties broken, which its `retrieve` leaves open.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -24,14 +32,18 @@ from msgspec import Struct
 from snellen.atomic_write import part_folder
 from snellen.errors import DataError, MediaError, StorageError
 from snellen.media import open_image
-from snellen.models.tools import bm25
 from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
 from snellen.models.tools.html_text import decoded, read_page, tidy
 from snellen.models.tools.images import MAX_PIXELS, SUFFIXES
 from snellen.models.tools.perceptual_hash import HashIndex, Words, similarity, stacked, variants
 from snellen.sources import BytesBlob, cache_folder, digest, within
 from snellen.sources.blobs import FileBlob
+from snellen.text import normalized
 from snellen.types import Image, MediaSettings
+
+if TYPE_CHECKING:
+    from bm25s import BM25
+
 
 # Goes into the index's name: an index of another form is made anew.
 FORM = "3"
@@ -113,7 +125,7 @@ def write_index(folder: Path, part: Path) -> None:
     finally:
         database.close()
     if texts:
-        bm25.write_index(texts, part)
+        write_bm25(texts, part)
     np.save(part / "hashes.npy", stacked(hashes))
 
 
@@ -218,7 +230,7 @@ class LocalBackend:
                 f"{(index / 'pages.sqlite').absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
             )
             has_pages = self._database.execute("select 1 from pages").fetchone() is not None
-            self._texts = bm25.open_index(index) if has_pages else None
+            self._texts = open_index(index) if has_pages else None
             self._hashes = HashIndex(np.asarray(np.load(index / "hashes.npy", mmap_mode="r")))
         except (OSError, ValueError, sqlite3.Error) as error:
             raise DataError(
@@ -233,13 +245,13 @@ class LocalBackend:
         """Search as `search` does, for callers without an event loop."""
         if self._texts is None:
             return []
-        words = bm25.split_words(query)
+        words = split_words(query)
         hits = []
-        for number in bm25.best_pages(self._texts, words, k):
+        for number in best_pages(self._texts, words, k):
             row = self._database.execute(
                 "select url, title, substr(text, 1, 8000) from pages where id = ?", (number,)
             ).fetchone()
-            hits.append(Hit(row[0], row[1], bm25.snippet(row[2], words)))
+            hits.append(Hit(row[0], row[1], snippet(row[2], words)))
         return hits
 
     async def fetch(self, url: str) -> Page:
@@ -273,3 +285,88 @@ class LocalBackend:
             ).fetchone()
             hits.append(ImageHit(page or url, title, url, similarity(distance), "local"))
         return hits
+
+
+K1, B, TITLE = 1.2, 0.75, 3
+LONGEST_WORD = 64
+
+# Chinese, Japanese and Thai put no space between words: there, pairs of characters stand for words.
+_UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_PIECE = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+_WITHOUT_SPACES = re.compile(f"[{_UNSPACED}]")
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text: lower case, accents dropped, in order."""
+    if not text.isascii():
+        text = normalized("NFKD", text)
+        text = "".join(character for character in text if not unicodedata.combining(character))
+        text = unicodedata.normalize("NFC", text)
+    words: list[str] = []
+    for piece in _PIECE.findall(text.lower()):
+        if _WITHOUT_SPACES.match(piece):
+            words += [piece[at : at + 2] for at in range(len(piece) - 1)] or [piece]
+        else:
+            words.append(piece[:LONGEST_WORD])
+    return words
+
+
+def write_bm25(texts: Iterable[tuple[str, str]], folder: Path) -> None:
+    """Index pages into a folder that `open_index` reads.
+
+    Args:
+        texts: (title, text) of the pages, in the order of their numbers; at least one.
+        folder: it is there already.
+    """
+    from bm25s import BM25
+
+    corpus = [split_words(title) * TITLE + split_words(text) for title, text in texts]
+    if not any(corpus):
+        corpus = [[""] for _ in corpus]  # bm25s cannot index pages without any word
+    index = BM25(k1=K1, b=B, method="lucene")
+    index.index(corpus, show_progress=False)
+    index.save(folder, show_progress=False)
+
+
+def open_index(folder: Path) -> BM25:
+    """Open an index by mapping its files.
+
+    Raises:
+        OSError, ValueError: its files are missing or damaged.
+    """
+    from bm25s import BM25
+
+    index = BM25.load(folder, mmap=True)
+    # Plain arrays over the mapped files: numpy's own class for them costs more at every slice.
+    index.scores.update({name: np.asarray(index.scores[name]) for name in ("data", "indices", "indptr")})
+    return index
+
+
+def best_pages(index: BM25, query: Sequence[str], k: int) -> list[int]:
+    """Return numbers of the k best pages, best first, ties by number; pages without any of the words are left out.
+
+    Args:
+        index: as `open_index` returned it.
+        query: words, as `split_words` returns them; each counts once.
+        k: how many at most.
+    """
+    words = index.get_tokens_ids(list(dict.fromkeys(query)))
+    if not words:
+        return []
+    total = index.get_scores_from_ids(words)
+    few = min(k, len(total))
+    least = np.partition(total, len(total) - few)[len(total) - few] if few else 0.0
+    candidates = np.flatnonzero(total >= max(least, np.finfo(np.float32).tiny))
+    return [int(number) for number in candidates[np.argsort(-total[candidates], kind="stable")[:k]]]
+
+
+def snippet(text: str, query: Sequence[str], length: int = 240) -> str:
+    """Return about `length` characters of a text around the first word of the query that occurs in it, on one line."""
+    # Lower case has the length of the text nearly always; where it has not, the snippet begins a little beside the word.
+    looked = text.lower()
+    at = min((place for word in dict.fromkeys(query) if (place := looked.find(word)) >= 0), default=-1)
+    start = max(0, at - length // 3)
+    if start:
+        start = text.find(" ", start, at) + 1 or start
+    piece = " ".join(text[start : start + length].split())
+    return ("… " if start else "") + piece + (" …" if start + length < len(text) else "")
