@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from snellen.runs.check.even_sample import EvenSample
+from snellen.runs.check.check import EvenSample
 
 
 def drawn(length: int, wanted: int, seed: int = 0) -> list[int]:

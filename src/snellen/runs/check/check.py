@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
+import random
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
 from snellen.benchmarks.table.question import OmittedRow, shown_answer
 from snellen.models.api.prices import Price
-from snellen.runs.check.duplicates import Duplicates
-from snellen.runs.check.even_sample import EvenSample
 from snellen.runs.check.finding import LEVELS, Findings
 from snellen.runs.check.gold_answers import GoldAnswers
 from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
-from snellen.runs.check.options import option_findings, row_options
+from snellen.runs.check.options import RowOptions, option_findings, row_options
 from snellen.runs.check.result import CheckResult, KindShare, LeftOutRow, example_of
 from snellen.runs.check.row import CheckedRow
-from snellen.runs.check.texts import TextLengths
 from snellen.runs.costs import PromptTotals
 from snellen.text import shorten
 from snellen.types import Generation, Image, MediaSettings, Text, Video
@@ -241,3 +242,173 @@ def _guesses(kind: str, options: int) -> int:
 
 def _video_name(video: Video) -> list[str]:
     return [video.blob.key] if video.blob is not None else [frame.blob.key for frame in video.frames]
+
+
+class Duplicates:
+    """Hashes of the rows so far: of each row a few numbers and its name as bytes, never a text of its question.
+
+    Args:
+        findings: where duplicates are added.
+        restricted: gold answers are not compared.
+        ids: ids are compared; a survey has done so for the rows of a table.
+    """
+
+    def __init__(self, findings: Findings, *, restricted: bool = False, ids: bool = True) -> None:
+        self._findings = findings
+        self._restricted, self._compares_ids = restricted, ids
+        self._questions, self._golds, self._ids = array("q"), array("q"), array("q")
+        self._names, self._ends = bytearray(), array("Q")
+        self._images: dict[int, str] = {}
+        self._image_names: set[int] = set()
+
+    def add(self, row: CheckedRow, images: Sequence[int], about: RowOptions) -> None:
+        """Remember a row.
+
+        Args:
+            row: the row.
+            images: a code for the content of each of its images and clips.
+            about: what its options say.
+        """
+        question = " ".join(row.question.casefold().split())
+        self._questions.append(hash((question, *about.folded, *row.options, *images)))
+        self._golds.append(0 if self._restricted else hash((row.kind, str(row.answer))))
+        if self._compares_ids:
+            self._ids.append(hash(row.id))
+        self._names += f"{row.place}\0{row.id}".encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._names))
+
+    def report(self) -> None:
+        """Add the findings about rows that repeat an earlier one, after all rows."""
+        for at, first in _repeated(self._ids):
+            self._add("duplicate-id", at, first)
+        for at, first in _repeated(self._questions):
+            contradicts = self._golds[at] != self._golds[first]
+            self._add("contradicting-answers" if contradicts else "duplicate-question", at, first)
+
+    def _add(self, code: str, at: int, first: int) -> None:
+        self._findings.add(code, *self.name(at), f"as {self.name(first)[0]}")
+
+    def name(self, at: int) -> tuple[str, str]:
+        """Return place and id of a row by its number."""
+        name = self._names[self._ends[at - 1] if at else 0 : self._ends[at]].decode(errors="surrogatepass")
+        place, _, sample_id = name.partition("\0")
+        return place, sample_id
+
+    def add_image(self, name: str, content: int) -> None:
+        """Compare a named image with those before it; an image with a name that was added before is skipped."""
+        code = hash(name)
+        if code in self._image_names:
+            return
+        self._image_names.add(code)
+        before = self._images.setdefault(content, name)
+        if before is not name:
+            self._findings.add("duplicate-image", name, "", f"as {before}")
+
+
+def _repeated(codes: array[int]) -> Iterator[tuple[int, int]]:
+    """Yield the places of values that were there before, in order, with the place of the first one."""
+    if not codes:
+        return
+    values = np.frombuffer(codes, np.int64)
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    firsts = first[inverse]
+    for at in np.flatnonzero(firsts != np.arange(len(values))).tolist():
+        yield at, int(firsts[at])
+
+
+T = TypeVar("T")
+
+
+class EvenSample(Generic[T]):
+    """Items spread evenly over a stream, drawn with a seed; at most twice the wanted number is held.
+
+    The stream is cut into stretches of equal length, and each holds one item drawn from it. When the stretches are too
+    many, neighbours are joined, and one of their two items stays.
+
+    Args:
+        wanted: how many items, at least 0.
+        seed: of the draws.
+    """
+
+    def __init__(self, wanted: int, seed: int = 0) -> None:
+        self._wanted = wanted
+        self._random = random.Random(seed)  # noqa: S311  which rows are shown is no secret
+        self._items: list[T] = []
+        self._length = 1
+        self._at = 0
+        self._chosen = 0
+
+    def add(self, item: T) -> None:
+        """Offer the next item of the stream."""
+        if self._wanted < 1:
+            return
+        if self._at == 0:
+            if len(self._items) == 2 * self._wanted:
+                self._join()
+            self._chosen = self._random.randrange(self._length)
+            self._items.append(item)
+        elif self._at == self._chosen:
+            self._items[-1] = item
+        self._at = (self._at + 1) % self._length
+
+    def _join(self) -> None:
+        pairs = zip(self._items[::2], self._items[1::2], strict=True)
+        self._items = [pair[self._random.randrange(2)] for pair in pairs]
+        self._length *= 2
+
+    def items(self) -> list[T]:
+        """Draw the items, in the order of the stream: as many as wanted, or all of a shorter stream."""
+        count = len(self._items)
+        if count <= self._wanted:
+            return list(self._items)
+        ends = [at * count // self._wanted for at in range(self._wanted + 1)]
+        return [self._items[self._random.randrange(*part)] for part in pairwise(ends)]
+
+
+EXCERPT = 120
+
+
+class LongText(Struct, frozen=True):
+    """A long prompt: its place, id, characters, and how it begins."""
+
+    row: str
+    id: str
+    characters: int
+    text: str
+
+
+class TextLengths:
+    """Lengths of all prompts, and the longest ones.
+
+    Args:
+        longest: how many of the longest are held.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._most = longest
+        self._lengths = array("I")
+        self._heap: list[tuple[int, int, LongText]] = []
+
+    def add(self, row: str, sample_id: str, text: str) -> None:
+        """Add the text of one prompt."""
+        length = min(len(text), 0xFFFFFFFF)
+        number = len(self._lengths)
+        self._lengths.append(length)
+        entry = (length, -number)
+        if len(self._heap) < self._most:
+            heapq.heappush(self._heap, (*entry, _long_text(row, sample_id, text)))
+        elif self._heap and entry > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, (*entry, _long_text(row, sample_id, text)))
+
+    @property
+    def median(self) -> int:
+        """Return the median number of characters; 0 without rows."""
+        return sorted(self._lengths)[len(self._lengths) // 2] if self._lengths else 0
+
+    def longest(self) -> list[LongText]:
+        """Return the longest prompts, the longest first."""
+        return [text for _, _, text in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+
+
+def _long_text(row: str, sample_id: str, text: str) -> LongText:
+    return LongText(row, sample_id, len(text), shorten(" ".join(text[: 2 * EXCERPT].split()), EXCERPT))

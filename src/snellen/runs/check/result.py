@@ -8,11 +8,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from snellen.media.decode import fitted
+from snellen.runs.check.check import LongText
 from snellen.runs.check.finding import Finding
 from snellen.runs.check.gold_answers import AnswerShare
 from snellen.runs.check.images import ImageFacts
 from snellen.runs.check.row import CheckedRow
-from snellen.runs.check.texts import LongText
 from snellen.types import Image, MediaSettings, Text, Video
 
 
