@@ -24,7 +24,7 @@ from snellen.models.tools.local_index import (
     open_index,
     snippet,
     split_words,
-    write_index,
+    write_bm25,
 )
 from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
 
@@ -149,7 +149,7 @@ def test_links_that_lead_out_of_the_collection_are_refused(tmp_path):
 
 
 def test_scores_are_those_of_the_formula(tmp_path):
-    write_index([("a", "cat cat dog"), ("b", "dog"), ("c", "bird")], tmp_path)
+    write_bm25([("a", "cat cat dog"), ("b", "dog"), ("c", "bird")], tmp_path)
     index = open_index(tmp_path)
     # Lengths count a title's word three times: 6, 4 and 4, on average 14 / 3.
     weight = 1.2 * (1 - 0.75 + 0.75 * 6 / (14 / 3))
@@ -160,12 +160,12 @@ def test_scores_are_those_of_the_formula(tmp_path):
 
 
 def test_pages_of_equal_score_come_in_their_order(tmp_path):
-    write_index([("a", "cat")] * 20, tmp_path)
+    write_bm25([("a", "cat")] * 20, tmp_path)
     assert best_pages(open_index(tmp_path), ["cat"], 5) == [0, 1, 2, 3, 4]
 
 
 def test_pages_without_a_word_are_indexed_and_not_found(tmp_path):
-    write_index([("", "--")] * 2, tmp_path)
+    write_bm25([("", "--")] * 2, tmp_path)
     assert best_pages(open_index(tmp_path), ["cat"], 5) == []
 
 
