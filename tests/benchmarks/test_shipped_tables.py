@@ -11,7 +11,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.spatial.reference.verification import checks
 from snellen.benchmarks.table import entries
 from snellen.cli import main
-from snellen.cli.published_listing import EASI, shipped_tables
+from snellen.cli.listing import EASI, shipped_tables
 from snellen.features.published import DATASETS
 
 SHIPPED = list(shipped_tables())

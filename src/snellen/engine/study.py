@@ -55,7 +55,7 @@ def studied(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
     change: Callable[[Sample], Sample] = lambda sample: _with_system(sample, spec.system)  # noqa: E731
     concealed: tuple[str, ...] = ()
     if spec.few_shot:
-        from snellen.benchmarks.few_shot.examples import choose_examples  # few runs have examples
+        from snellen.benchmarks.few_shot import choose_examples  # few runs have examples
 
         shots = choose_examples(
             benchmark,

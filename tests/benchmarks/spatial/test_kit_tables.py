@@ -15,7 +15,7 @@ from benchmarks.spatial import kit_drawn as drawn
 from benchmarks.spatial import official_drawn
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.spatial import SPATIAL
-from snellen.benchmarks.spatial.sources import vlmevalkit
+from snellen.benchmarks.spatial.sources import locate as vlmevalkit
 from snellen.benchmarks.spatial.tasks import MORE, TASKS
 from snellen.cli.environment import RunVariables, with_variables
 from snellen.errors import DataError

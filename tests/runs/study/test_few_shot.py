@@ -14,7 +14,7 @@ from PIL import Image as Picture
 import snellen
 from runs.study.conftest import NotingModel, row
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
-from snellen.benchmarks.few_shot.examples import gold_reply
+from snellen.benchmarks.few_shot import gold_reply
 from snellen.errors import BadRequestError, FingerprintError, SnellenError, UsageError
 from snellen.scoring import scorers
 from snellen.types import Image, Prompt, Response, Sample, Text

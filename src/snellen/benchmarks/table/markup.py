@@ -7,8 +7,8 @@ import re
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.declared import declared
-from snellen.scoring.replies.phrases import possible
 from snellen.scoring.replies.reply import visible
+from snellen.scoring.replies.sentences import possible
 
 _BEHIND_BOX = re.compile(r"[\s.。!$)\]\\*]*")
 _HASHES, _BOX = "####", "\\boxed"

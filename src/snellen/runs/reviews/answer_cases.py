@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.few_shot.examples import gold_reply
+from snellen.benchmarks.few_shot import gold_reply
 from snellen.engine import journal
 from snellen.errors import PreflightError, RunError, SnellenError, UsageError
 from snellen.redaction import redact
