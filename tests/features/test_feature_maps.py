@@ -173,7 +173,7 @@ def test_settings_that_cannot_be_followed_without_the_class_are_refused(dinov3, 
     def missing(*_, **__):
         raise ImportError("the processor requires the Torchvision library")
 
-    from snellen.features.encoders import image_processor
+    from snellen.features.encoders import hf as image_processor
 
     monkeypatch.setattr(image_processor.auto_images, "from_pretrained", missing)
     with pytest.raises(PreflightError, match=words):

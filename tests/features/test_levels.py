@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snellen.features.ranking import radix
-from snellen.features.ranking.radix import between_by_levels, between_by_values, limits_around
+from snellen.features.ranking import ranks as radix
+from snellen.features.ranking.ranks import between_by_levels, between_by_values, limits_around
 
 
 @st.composite

@@ -12,7 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.probes import accuracy_metrics, closed_form, holdout, logistic, multilabel, probe
+from snellen.features.probes import accuracy_metrics, closed_form, holdout, logistic, probe
+from snellen.features.probes import results as multilabel
 from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY, train_grid
 from snellen.features.probes.few_shot import few_shot
 from snellen.features.probes.grid_probe import find_inputs, grid_probe

@@ -11,14 +11,19 @@ from hypothesis import strategies as st
 from PIL import Image as pillow
 
 from snellen.features.extract.preprocess import (
+    PRECISION,
+    TIE,
     Transform,
+    build_axis,
+    coefficients,
     decode,
     normalise,
     normalise_into,
     read_pixels,
+    resample_image,
     resize_and_crop,
+    rows_first,
 )
-from snellen.features.extract.resample import PRECISION, TIE, build_axis, coefficients, resample_image, rows_first
 from snellen.sources import BytesBlob
 
 torch = pytest.importorskip("torch")

@@ -17,7 +17,8 @@ from hypothesis.extra import numpy as hnp
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.features.knn import knn
-from snellen.features.ranking import radix, ranks
+from snellen.features.ranking import ranks
+from snellen.features.ranking import ranks as radix
 from snellen.features.ranking.similarity import exact_block, float32_error, prepare_space, single_threaded
 from snellen.features.retrieval import retrieval
 from snellen.features.store import import_file

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from snellen.errors import DataError, UsageError
-from snellen.features.name_matching import class_key
-from snellen.features.says_sees import QUADRANTS, AnswerScores, ClassPoint, ProbeResults, SaysSees, says_sees
+from snellen.features.says_sees import QUADRANTS, AnswerScores, ClassPoint, ProbeResults, SaysSees, class_key, says_sees
 
 CHANCE = 0.25
 
