@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from snellen.benchmarks.generated.manifest import Manifest
 from snellen.benchmarks.registry import MANIFEST
 from snellen.errors import DataError, UsageError
-from snellen.questions import attributes, distractors, sampling
+from snellen.questions import distractors, sampling
 from snellen.questions.distractors import Strategy, build_pool
 from snellen.questions.image_rows import (
     Images,
@@ -30,12 +30,13 @@ from snellen.questions.image_rows import (
     read_folders,
     read_rows,
 )
+from snellen.questions.rng import words
 from snellen.questions.sampling import LevelQuestions, QuestionArrays
-from snellen.questions.taxonomy import Homonyms, Taxonomy
+from snellen.questions.taxonomy import Homonyms, Taxonomy, TaxonomyLine, from_lines, key, spelled
 from snellen.questions.taxonomy_readers import read_darwin_core, read_json, read_newick, read_table
 from snellen.questions.templates import BUILT_IN, Templates, load_templates
 from snellen.questions.writer import ImageCopier, SetContents, write_set
-from snellen.sources import Tree, digest, open_tree
+from snellen.sources import Tree, digest, numbered, open_tree
 from snellen.text import comma_list
 
 KINDS = ("truth", "choice", "short", "bias", "attributes")
@@ -303,9 +304,7 @@ def _parts(s: BuildSettings, read: _OrderedImages, templates: Templates) -> Iter
             yield from _kinds(questions, kinds, s, templates)
     if s.attributes is not None:
         index = {at: number for number, at in enumerate(read.order)}
-        for questions in attributes.level_questions(
-            attributes.read_attributes(s.attributes, read.images), index, s.seed, every=s.all_values
-        ):
+        for questions in level_questions(read_attributes(s.attributes, read.images), index, s.seed, every=s.all_values):
             _folder(questions.level, taken, "attributes/")
             yield from _kinds(questions, ["truth", "choice"], s, templates)
 
@@ -389,3 +388,96 @@ def _recorded(s: BuildSettings, words: str) -> Mapping[str, Any]:
         "per_class": s.per_class,
         "homonyms": s.homonyms,
     }
+
+
+MOST_VALUES = 127
+HEADINGS = ("image", "attribute", "value")
+
+
+class AttributeValues(NamedTuple):
+    """Values of one attribute by image index, and the place in the file that defines it."""
+
+    name: str
+    values: dict[int, list[str]]
+    where: str
+
+
+def read_attributes(path: Path, images: Images) -> list[AttributeValues]:
+    """Read attributes, sorted by name, from a CSV or TSV with columns image, attribute, value.
+
+    An image may have more than one value of an attribute: one of them is asked for, and none of them is a wrong answer.
+
+    Raises:
+        DataError: a column is missing, a cell empty, an image unknown, an attribute with one value; with file and line.
+    """
+    index = {name: at for at, name in enumerate(images.names)}
+    by_name: dict[str, AttributeValues] = {}
+    for line, row in numbered(path, columns=HEADINGS):
+        where = f"{path}, line {line:,}"
+        name, value = spelled(row["attribute"]), spelled(row["value"])
+        if not name or not value:
+            raise DataError(f"{where}: image, attribute and value were expected; a cell is empty")
+        at = index.get(row["image"])
+        if at is None:
+            raise DataError(f"{where}: the image {row['image']!r} is not among the {len(index):,} of {images.source}")
+        own = by_name.setdefault(key(name), AttributeValues(name, {}, where)).values.setdefault(at, [])
+        if key(value) not in map(key, own):
+            own.append(value)
+    if not by_name:
+        raise DataError(f"{path}: there are no rows")
+    for attribute in by_name.values():
+        every = {key(value) for values in attribute.values.values() for value in values}
+        if len(every) < 2:
+            raise DataError(
+                f"{attribute.where}: the attribute {attribute.name!r} has one value, {next(iter(every))!r}; two are needed",
+                "Add images with another value, or remove its rows.",
+            )
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def level_questions(
+    attributes: list[AttributeValues], order: dict[int, int], seed: int, *, every: bool = False
+) -> Iterator[LevelQuestions]:
+    """Yield the questions of each attribute; images that have every value of it are skipped.
+
+    Args:
+        attributes: see `read_attributes`.
+        order: image to its number in the set.
+        seed: seeds which of several values is asked for.
+        every: a choice lists all values, those whose names hold another's too.
+    """
+    for depth, attribute in enumerate(attributes):
+        lines = [TaxonomyLine(attribute.where, (value,)) for values in attribute.values.values() for value in values]
+        taxonomy = from_lines((attribute.name,), lines, attribute.where)
+        rows = sorted(
+            (order[at], [taxonomy.find(value) for value in values])
+            for at, values in attribute.values.items()
+            if len(values) < len(taxonomy.names[0])
+        )
+        image = np.array([at for at, _ in rows], dtype=np.int32)
+        pool = build_pool(taxonomy, 0, "random")
+        if len(pool.names) > MOST_VALUES and every:
+            raise DataError(
+                f"{attribute.where}: the attribute {attribute.name!r} has {len(pool.names):,} values; a choice lists at "
+                f"most {MOST_VALUES}",
+                "Omit `all` from --options, or join values.",
+            )
+        draws = words(image, seed, "attribute", attribute.name).tolist() if rows else []
+        label = [values[number % len(values)] for number, (_, values) in zip(draws, rows, strict=True)]
+        yield LevelQuestions(
+            ask="attribute",
+            level=attribute.name,
+            depth=depth,
+            folder=f"attributes/{attribute.name.replace(' ', '_').replace('/', '_')}",
+            paths=(),
+            aliases={},
+            image=image,
+            label=np.array(label, dtype=np.int32),
+            pool=replace(pool, conflicts={}) if every else pool,
+            seed=seed,
+            others={
+                row: frozenset(value for value in values if value is not None) - {label[row]}
+                for row, (_, values) in enumerate(rows)
+                if len(values) > 1
+            },
+        )
