@@ -23,7 +23,7 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import RunView
-from snellen.scoring.statistics.friedman import RankTest, rank_test
+from snellen.scoring.statistics.multiple import RankTest, rank_test
 
 LEAST_SETS, MOST_MODELS = 3, 12
 
