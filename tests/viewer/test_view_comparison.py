@@ -12,8 +12,19 @@ from scored_runs import scores, sides
 
 from snellen.errors import DataError, UsageError
 from snellen.viewer.comparison import check_sides, compare_sides, natural_key
-from snellen.viewer.comparison_tables import difference_rows, error_grid, error_rows, format_p, pair_grid, slice_tables
-from snellen.viewer.slope_chart import ROW, SlopeLine, scale_ticks, slope_chart, spread_labels
+from snellen.viewer.comparison_tables import (
+    ROW,
+    SlopeLine,
+    difference_rows,
+    error_grid,
+    error_rows,
+    format_p,
+    pair_grid,
+    scale_ticks,
+    slice_tables,
+    slope_chart,
+    spread_labels,
+)
 
 
 def binary(pattern: str, **meta):

@@ -9,7 +9,7 @@ from run_folders import append, record, right_reply, samples_of, write_meta, wri
 
 from snellen.errors import UsageError
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index
-from snellen.viewer.index.discovery import discover
+from snellen.viewer.index.view_index import discover
 
 DIGITS = samples_of("chart/digits", 12)
 RIGHT = {sample.id: right_reply(sample) for sample in DIGITS}

@@ -8,8 +8,7 @@ import pytest
 from case_runs import ask, write_questions
 
 from snellen.runs.evaluate import evaluate
-from snellen.viewer.export import export_site
-from snellen.viewer.local_paths import path_hider
+from snellen.viewer.export import export_site, path_hider
 from snellen.viewer.site import ViewSettings
 
 

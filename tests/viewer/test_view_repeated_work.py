@@ -14,7 +14,7 @@ from snellen.viewer.cases import opened_runs
 from snellen.viewer.cases.opened_runs import SampleShelf
 from snellen.viewer.index import pages
 from snellen.viewer.index.sample_page import ImageRef, SampleRow
-from snellen.viewer.samples_export import thumbnails
+from snellen.viewer.pages.samples import thumbnails
 
 
 def counted_margin(answers):

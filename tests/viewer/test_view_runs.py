@@ -13,8 +13,8 @@ from snellen.engine.run_folder import EmptyReplies, Totals
 from snellen.runs.ranking import RankedPair, RankedRun, Ranking
 from snellen.types import Metric
 from snellen.viewer.index import FailureCount, RunEntry
+from snellen.viewer.pages.runs import history_lines, step_of
 from snellen.viewer.rankings import Rankings, place_ranges, with_places
-from snellen.viewer.run_history import history_lines, step_of
 from snellen.viewer.run_list import filter_choices, group_runs, make_row, order_rows, select
 from snellen.viewer.states import RunsState
 

@@ -13,9 +13,8 @@ from test_view_samples import HOSTILE, IDS, write_runs
 from snellen.viewer.index import open_index
 from snellen.viewer.links import LiveLinks, StaticLinks
 from snellen.viewer.pages import load_pages
-from snellen.viewer.pages.samples import view
+from snellen.viewer.pages.samples import samples_data, view
 from snellen.viewer.rendering import page_assets, render_page
-from snellen.viewer.samples_export import samples_data
 from snellen.viewer.site import Site, ViewSettings
 from snellen.viewer.states import SamplesState, read_slice
 

@@ -8,6 +8,7 @@ of a restricted benchmark.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,6 @@ from snellen.errors import SnellenError, StorageError, UsageError
 from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, StaticLinks, checked_digest
-from snellen.viewer.local_paths import path_hider
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import page_assets, render_page
@@ -195,3 +195,73 @@ def _render(site: Site, page: ViewPage, state: PageState, pages: list[ViewPage])
         view = {"message": error.message, "hint": error.hint}
         html = render_page(site, page, state, view, pages, "problem.html.jinja").html
         return html, f"{page.name}: {error.message}"
+
+
+SYSTEM = frozenset(
+    [
+        "bin",
+        "boot",
+        "dev",
+        "etc",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "lost+found",
+        "proc",
+        "run",
+        "sbin",
+        "sys",
+        "usr",
+        "var",
+    ]
+)
+"""Folders at the top that are alike on every machine: a path in them says nothing about this one."""
+PERSONAL = (
+    "home",
+    "Users",
+    "Volumes",
+    "root",
+    "tmp",
+    "private",
+    "mnt",
+    "media",
+    "data",
+    "scratch",
+    "workspace",
+    "opt",
+    "srv",
+)
+"""Folders at the top that hold what users put there, on the machine of a run from elsewhere too."""
+BELOW = ("var/folders", "var/tmp", "var/home", "run/user", "run/media")
+_END = r"""[^\s<>"'`&;,|\\/]"""
+
+
+def path_hider(root: Path) -> Callable[[str], str]:
+    """Return a function that shortens absolute paths in HTML to their last name.
+
+    Hidden are the root, the home and the working folder wherever they stand, and every path below a folder for users' files.
+    Paths below system folders such as /usr stay, as do addresses of the web.
+    """
+    from markupsafe import escape
+
+    places = {str(root.absolute()), str(root.resolve()), str(Path.home()), str(Path.cwd())}
+    texts = {text for place in places if len(place) > 3 for text in (place, str(escape(place)))}
+    known = re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True)))
+    tops = "|".join(re.escape(name) for name in sorted({*PERSONAL, *BELOW, *_top_folders()}, key=len, reverse=True))
+    unix = rf"(?<![\w<./%+…-])(?:file://)?/+(?:{tops})(?:/+({_END}+))+/*(?!\w)"
+    windows = rf"(?<![\w])[A-Za-z]:[\\/]+Users(?:[\\/]+({_END}+))+"
+    pattern = re.compile(f"{unix}|{windows}")
+
+    def hide(html: str) -> str:
+        return pattern.sub(lambda match: f"…/{match[1] or match[2]}", known.sub("…", html))
+
+    return hide
+
+
+def _top_folders() -> list[str]:
+    """Return the names of the folders at the top of this machine that are not those of the system."""
+    try:
+        return [path.name for path in Path("/").iterdir() if path.is_dir() and path.name not in SYSTEM]
+    except OSError:
+        return []
