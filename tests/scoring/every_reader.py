@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.spatial.more_replies import NAMED as FURTHER
 from snellen.benchmarks import registry
-from snellen.benchmarks.few_shot import same_content
+from snellen.benchmarks.few_shot import examples as same_content
 from snellen.benchmarks.fgbmk import question_text
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import base

@@ -13,7 +13,7 @@ from scipy import stats
 
 from snellen.scoring import statistics
 from snellen.scoring.statistics import multiple
-from snellen.scoring.statistics.drop import losing_coin_p, lower_flip_p
+from snellen.scoring.statistics.paired import losing_coin_p, lower_flip_p
 
 Floats = NDArray[np.float64]
 

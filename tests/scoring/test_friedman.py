@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare
 
-from snellen.scoring.statistics.friedman import critical_distance, rank_test
+from snellen.scoring.statistics.multiple import critical_distance, rank_test
 
 DEMSAR = """
 0.763 0.768 0.771 0.798   0.599 0.591 0.590 0.569   0.954 0.971 0.968 0.967   0.628 0.661 0.654 0.657

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from snellen.scoring.answers import AnswerContext, GoldError, answer_type
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
-from snellen.scoring.replies.phrases import phrases
+from snellen.scoring.replies.sentences import phrases
 
 MARKER = re.compile(r"(?is).*answer(?![a-z])|[èé](?!\w)|:(?=\s)|\\[\[(]")
 """What marks an answer itself, or that there is none, and a verb or sign in front of one: `Answer x` is an x, and so is `è x`."""

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
-from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
-from snellen.scoring.replies.sentences import Sentence, Word, words_of
+from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
 
 _JOINTS = frozenset((".", "…", ",", "/", "&", "와", "과", "と", "、", "and", "maybe", "perhaps"))

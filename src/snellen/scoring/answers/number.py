@@ -15,8 +15,7 @@ from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
-from snellen.scoring.replies.phrases import ordered, phrases, places_of, single_words
-from snellen.scoring.replies.sentences import Sentence, in_brackets, words_of
+from snellen.scoring.replies.sentences import Sentence, in_brackets, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
 
 MOST_NUMBERS = 120

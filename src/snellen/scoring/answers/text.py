@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.fold import FOLDS, stemmed
-from snellen.scoring.replies.phrases import single_words
-from snellen.scoring.replies.sentences import Sentence, Word
+from snellen.scoring.replies.sentences import Sentence, Word, single_words
 from snellen.text import terms
 
 BARE_WORDS, FRAMED_WORDS = 4, 5

@@ -10,8 +10,16 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
-from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
-from snellen.scoring.replies.sentences import Phrase, Sentence, Word, words_of
+from snellen.scoring.replies.sentences import (
+    Phrase,
+    Sentence,
+    Word,
+    phrases,
+    places_of,
+    possible,
+    single_words,
+    words_of,
+)
 from snellen.text import terms
 
 _LETTERS = {"T/F": {"t": True, "f": False}, "yes/no": {"y": True, "n": False}}

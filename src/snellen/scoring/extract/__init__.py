@@ -19,9 +19,8 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
-from snellen.scoring.replies.phrases import phrases_in
 from snellen.scoring.replies.reply import Visible, visible
-from snellen.scoring.replies.sentences import Sentence, sentences
+from snellen.scoring.replies.sentences import Sentence, phrases_in, sentences
 
 __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_for"]
 

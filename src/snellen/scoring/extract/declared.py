@@ -15,9 +15,19 @@ from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.text import Text, heads, is_glued
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, prose, repeats, statement_of, value_in
-from snellen.scoring.replies.phrases import phrases, places_of, possible, single_words
 from snellen.scoring.replies.reply import Visible, json_fields, visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, sentences, sentences_at, spans, words_of
+from snellen.scoring.replies.sentences import (
+    Phrase,
+    Sentence,
+    phrases,
+    places_of,
+    possible,
+    sentences,
+    sentences_at,
+    single_words,
+    spans,
+    words_of,
+)
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
 """Ranks of marks: the highest that holds a value decides."""

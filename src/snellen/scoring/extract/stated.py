@@ -16,9 +16,16 @@ from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.name import Name
 from snellen.scoring.answers.text import PREPOSITIONS, Text
 from snellen.scoring.extract.base import Reading, two_answers
-from snellen.scoring.replies.phrases import single_words
 from snellen.scoring.replies.reply import Visible
-from snellen.scoring.replies.sentences import Phrase, Sentence, in_brackets, sentences, sentences_at, spans
+from snellen.scoring.replies.sentences import (
+    Phrase,
+    Sentence,
+    in_brackets,
+    sentences,
+    sentences_at,
+    single_words,
+    spans,
+)
 from snellen.text import terms
 
 MOST_WORDS = 14

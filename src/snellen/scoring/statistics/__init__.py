@@ -32,9 +32,8 @@ from snellen.scoring.statistics.prediction_powered import (
 )
 
 if TYPE_CHECKING:
-    from snellen.scoring.statistics.drop import DropTest, drop_test
     from snellen.scoring.statistics.multiple import holm, letters
-    from snellen.scoring.statistics.paired import Comparison, compare, smallest_detectable
+    from snellen.scoring.statistics.paired import Comparison, DropTest, compare, drop_test, smallest_detectable
 
 _LATER = {
     "drop": ("DropTest", "drop_test"),
