@@ -16,9 +16,7 @@ from snellen.benchmarks.acuity.metrics import ConditionResult, Quantiles
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.runs.acuity_margin import ItemAnswer, ScoredItems, explain
-from snellen.runs.geometry.cub import read_cub
-from snellen.runs.geometry.items import ItemGeometry, ItemLevel, read_items
-from snellen.runs.geometry.pairs import differing_region
+from snellen.runs.geometry import ItemGeometry, ItemLevel, differing_region, read_cub, read_items
 from snellen.scoring.psychometrics.curve import RIGHT, WRONG, seen
 from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate
 from snellen.scoring.psychometrics.posterior import Posterior

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from snellen.benchmarks.base import Data
     from snellen.runs.acuity_margin import CountedAnswers, MarginResult, ScoredItems, ShareRight
     from snellen.runs.acuity_results import MeasuredRun
-    from snellen.runs.geometry.items import ItemGeometry
+    from snellen.runs.geometry import ItemGeometry
     from snellen.runs.run import Run
     from snellen.scoring.statistics.roc import RocArea
 
@@ -371,13 +371,13 @@ def _geometry(text: str, items: ScoredItems) -> ItemGeometry:
         return pair_geometry(items)
     for prefix in (HEAD, BIRD):
         if text.startswith(prefix):
-            from snellen.runs.geometry.cub import read_cub
+            from snellen.runs.geometry import read_cub
 
             folder = text.removeprefix(prefix)
             if not folder:
                 raise UsageError(f"--geometry {text}: no folder is named", f"Example: --geometry {prefix}CUB_200_2011")
             return read_cub(Path(folder), "head" if prefix == HEAD else "bird", items.image_names())
-    from snellen.runs.geometry.items import read_items
+    from snellen.runs.geometry import read_items
 
     return read_items(Path(text))
 

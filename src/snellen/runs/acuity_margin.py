@@ -24,7 +24,7 @@ from snellen.benchmarks.acuity.processors import picture_scale
 from snellen.benchmarks.acuity.questions import place_of
 from snellen.errors import DataError, UsageError
 from snellen.runs.acuity_results import MeasuredRun, measured_run
-from snellen.runs.geometry.items import ItemGeometry, ItemLevel
+from snellen.runs.geometry import ItemGeometry, ItemLevel
 from snellen.runs.run import Run
 from snellen.runs.score_rows import model_facts
 from snellen.runs.scoring import Scored
@@ -266,7 +266,7 @@ def pair_geometry(items: ScoredItems) -> ItemGeometry:
         DataError: no item has two pictures of one size that differ.
     """
     from snellen.media import open_image
-    from snellen.runs.geometry.pairs import differing_region
+    from snellen.runs.geometry import differing_region
     from snellen.types import MediaSettings
 
     known: dict[tuple[str, str], tuple[Sequence[ItemLevel], str]] = {}

@@ -405,7 +405,7 @@ def _forecast(benchmark: Benchmark, spec: RunSpec, profile: str | None, size: in
 
 def _replies(benchmark: Benchmark, samples: Sequence[Sample]) -> Iterator[list[str | None]]:
     """Yield replies to the samples: none, right ones, each sample the one of its neighbour, and every second one right."""
-    from snellen.benchmarks.few_shot.examples import gold_reply
+    from snellen.benchmarks.few_shot import gold_reply
 
     gold = [gold_reply(benchmark, sample) or "" for sample in samples]
     moved = [*gold[1:], *gold[:1]]

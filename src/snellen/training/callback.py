@@ -18,7 +18,7 @@ from snellen.models.local.in_memory import require_generating, require_processor
 from snellen.runs.evaluate import evaluate
 from snellen.runs.settings import RunSettings
 from snellen.runs.trackers.content import values_of
-from snellen.training.step_runs import evaluate_replacing, step_folder
+from snellen.training.checkpoints import evaluate_replacing, step_folder
 
 log = logging.getLogger(__name__)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from snellen.errors import DataError
+from snellen.engine.run_folder import RunFolder
+from snellen.errors import DataError, FingerprintError
+from snellen.runs.run import Run
+from snellen.text import slug
 
 STEP_NAMES = (r"(?:global_?)?steps?", r"checkpoint|ckpt", r"iter(?:ation)?s?", r"epochs?")
 """Words before a step in a folder's name; a name may hold several, as epoch=3-step=1500, and the first of these counts."""
@@ -162,3 +166,49 @@ def _stamp(folder: Path) -> tuple[str, float]:
         total.update(f"{path.name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
         newest = max(newest, status.st_mtime)
     return total.hexdigest(), newest
+
+
+log = logging.getLogger(__name__)
+
+STEP_WEIGHTS = frozenset({"model.weights", "model.digest", "model.commit"})
+"""Parts of the fingerprint that differ between two trainings with the same settings."""
+
+
+def step_folder(out: Path, benchmark: str, step: str) -> Path:
+    """Return the run folder of a step."""
+    return out / (slug(benchmark) or "benchmark") / step
+
+
+def evaluate_replacing(
+    folder: Path, evaluate: Callable[[], Run], *, replaces: Callable[[FingerprintError], bool]
+) -> Run:
+    """Evaluate into a folder; a run that is there with another fingerprint is renamed, and the evaluation starts anew.
+
+    Args:
+        folder: of the run.
+        evaluate: resumes or starts the run in it.
+        replaces: whether this difference is one between two trainings; otherwise the error is raised.
+    """
+    try:
+        return evaluate()
+    except FingerprintError as error:
+        if not replaces(error):
+            raise
+        older = set_aside(folder)
+        log.warning("%s holds a run of another training; it is now %s", folder, older)
+        return evaluate()
+
+
+def other_weights(error: FingerprintError) -> bool:
+    """Return True if two runs differ in their weights alone."""
+    return bool(error.changed) and STEP_WEIGHTS.issuperset(error.changed)
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a run folder to `NAME.replaced-N`, with the next free number; return its new path."""
+    number = 1
+    while (older := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
+        number += 1
+    with RunFolder(folder).locked():  # not while another process writes to it
+        pass
+    return folder.rename(older)

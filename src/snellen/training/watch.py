@@ -32,8 +32,16 @@ from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run
 from snellen.runs.settings import RunSettings
 from snellen.text import pretty_json
-from snellen.training.checkpoints import CheckpointFolder, incomplete, is_finished, list_checkpoints, unusable
-from snellen.training.step_runs import evaluate_replacing, other_weights, step_folder
+from snellen.training.checkpoints import (
+    CheckpointFolder,
+    evaluate_replacing,
+    incomplete,
+    is_finished,
+    list_checkpoints,
+    other_weights,
+    step_folder,
+    unusable,
+)
 from snellen.types import Metric
 
 STATE, FORMAT = "watch.json", 1

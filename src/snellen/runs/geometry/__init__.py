@@ -1,1 +1,0 @@
-"""Known geometry of a run's items: how large, faint or different the part is that decides each answer."""
