@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from snellen.cli import main
-from snellen.cli.harness_options import COMMAND_OF, OPTION_OF
+from snellen.cli.suggestions import COMMAND_OF, OPTION_OF
 from snellen.models.api.services import service
 
 
