@@ -8,8 +8,8 @@ import pytest
 from pixel_observers import READERS, decoded
 from snellen.benchmarks.acuity.attribute import Scene
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
-from snellen.benchmarks.acuity.attributes.blur import blurred
-from snellen.benchmarks.acuity.attributes.number import scatter
+from snellen.benchmarks.acuity.attributes.dots import scatter
+from snellen.benchmarks.acuity.attributes.one_of_four import blurred
 from snellen.benchmarks.acuity.colour_space import difference, lab_of, rgb_of
 from snellen.benchmarks.acuity.drawing import Raster, around, disc, landolt, polygon
 from snellen.benchmarks.acuity.questions import question

@@ -10,7 +10,7 @@ from skimage.measure import label, regionprops
 
 from snellen.benchmarks.acuity.attribute import Scene
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
-from snellen.benchmarks.acuity.attributes.lattice import PITCH
+from snellen.benchmarks.acuity.attributes.one_of_four import PITCH
 from snellen.benchmarks.chart.rng import Stream
 
 SIDE = 256

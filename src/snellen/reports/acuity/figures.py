@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snellen.benchmarks.acuity.attributes.letter import outline
+from snellen.benchmarks.acuity.attributes.letters import outline
 from snellen.benchmarks.acuity.drawing import coverage, landolt
 from snellen.reports.acuity.card import CardLane, CardLine, CardRun, card_lines
 from snellen.reports.acuity.curve import curve_band, pooled_answers

@@ -1,31 +1,35 @@
-"""The attributes of acuity, one file each: what is drawn, what is asked, and at which levels."""
+"""The attributes of acuity: what is drawn, what is asked, and at which levels."""
 
 from __future__ import annotations
 
 from snellen.benchmarks.acuity.attribute import Attribute
-from snellen.benchmarks.acuity.attributes.area import AREA
-from snellen.benchmarks.acuity.attributes.blur import BLUR
-from snellen.benchmarks.acuity.attributes.chart_digits import DIGIT_BLUR, DIGIT_NOISE
-from snellen.benchmarks.acuity.attributes.chart_places import CHART_MOTION, OFFSET_HORIZONTAL, OFFSET_VERTICAL
-from snellen.benchmarks.acuity.attributes.chart_taxa import BELT, CREST, EYE
+from snellen.benchmarks.acuity.attributes.chart import (
+    BELT,
+    CHART_MOTION,
+    CREST,
+    DIGIT_BLUR,
+    DIGIT_NOISE,
+    EYE,
+    OFFSET_HORIZONTAL,
+    OFFSET_VERTICAL,
+)
+from snellen.benchmarks.acuity.attributes.clips import MOTION, ORDER
 from snellen.benchmarks.acuity.attributes.colour import COLOUR
 from snellen.benchmarks.acuity.attributes.contrast import CONTRAST
-from snellen.benchmarks.acuity.attributes.count import COUNT
-from snellen.benchmarks.acuity.attributes.curvature import CURVATURE
-from snellen.benchmarks.acuity.attributes.gap import GAP
-from snellen.benchmarks.acuity.attributes.lattice import DENSITY, REGULARITY
-from snellen.benchmarks.acuity.attributes.length import LENGTH
-from snellen.benchmarks.acuity.attributes.letter import LETTER
+from snellen.benchmarks.acuity.attributes.dots import COUNT, NUMBER
+from snellen.benchmarks.acuity.attributes.letters import LETTER, TEXT
 from snellen.benchmarks.acuity.attributes.link import LINK
-from snellen.benchmarks.acuity.attributes.motion import MOTION
-from snellen.benchmarks.acuity.attributes.needle import NEEDLE
-from snellen.benchmarks.acuity.attributes.noise import NOISE
-from snellen.benchmarks.acuity.attributes.number import NUMBER
-from snellen.benchmarks.acuity.attributes.order import ORDER
-from snellen.benchmarks.acuity.attributes.orientation import ORIENTATION
-from snellen.benchmarks.acuity.attributes.spacing import SPACING
-from snellen.benchmarks.acuity.attributes.symmetry import SYMMETRY
-from snellen.benchmarks.acuity.attributes.text import TEXT
+from snellen.benchmarks.acuity.attributes.one_of_four import (
+    AREA,
+    BLUR,
+    CURVATURE,
+    DENSITY,
+    LENGTH,
+    ORIENTATION,
+    REGULARITY,
+    SYMMETRY,
+)
+from snellen.benchmarks.acuity.attributes.rings import GAP, NEEDLE, NOISE, SPACING
 from snellen.benchmarks.acuity.attributes.vernier import VERNIER
 
 ATTRIBUTES: dict[str, Attribute] = {

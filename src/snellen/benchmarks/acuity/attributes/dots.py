@@ -1,4 +1,4 @@
-"""Number: which of two clouds has more dots."""
+"""Dots: which of two clouds has more, and how many there are, to be written down."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def realised(scene: Scene) -> float:
     return more / fewer - 1.0
 
 
-def draw(scene: Scene) -> Images:
+def draw_number(scene: Scene) -> Images:
     """Draw two clouds side by side; half of the pictures have dots of one size, half have one area in sum."""
     side, stream = scene.side, scene.stream
     fewer, more = counts_of(scene.value, stream)
@@ -72,9 +72,43 @@ NUMBER = Attribute(
     options=("left", "right"),
     easy=2.0,
     hard=0.03,
-    draw=draw,
+    draw=draw_number,
     realised=realised,
     most=2,
     people="Weber fraction .1 to .6, depending on the generator (Guillaume & Van Rinsveld 2018)",
     confounds=("half of the pictures have equal dots, half an equal area in sum, so that ink alone does not tell",),
+)
+
+
+NUMBERS = tuple(float(number) for number in range(2, 41))
+"""Levels: less is easier. One dot is left out, because its answer tells of no counting."""
+
+
+def draw_count(scene: Scene) -> Images:
+    """Draw dots that do not touch, of one random size."""
+    side, number = scene.side, round(scene.value)
+    radius = uniform(scene.stream, 0.012, 0.022) * side
+    raster = Raster(side, side, PAPER)
+    for cx, cy in scatter(number, radius, (4, 4, side - 4, side - 4), scene.stream):
+        fill_disc(raster, cx, cy, radius, INK)
+    return (raster.pixels(),)
+
+
+COUNT = Attribute(
+    name="count",
+    unit="dots",
+    about="the number of dots, to be counted exactly",
+    questions=(
+        "How many dots does the picture show? Answer with the number.",
+        "Count the dots. Answer with one number.",
+    ),
+    options=(),
+    form="written",
+    easy=2.0,
+    hard=40.0,
+    draw=draw_count,
+    written=lambda scene: str(round(scene.value)),
+    values=NUMBERS,
+    people="up to 4 at a glance (subitizing)",
+    confounds=("dots do not touch, and their size is random",),
 )
