@@ -19,19 +19,13 @@ from snellen.cli.preview import data_facts, print_data_files
 from snellen.errors import SnellenError, UsageError
 
 if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark, Data
+    from rich.table import Table
+
+    from snellen.benchmarks.base import Benchmark, Data, Published
     from snellen.engine.request_errors import RequestErrors
     from snellen.engine.run_folder import RunMeta
     from snellen.runs.status import Overview
     from snellen.types import Metric
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from snellen.benchmarks.base import Published
 
 
 RESULTS = Path("results")

@@ -25,6 +25,7 @@ that is there counts. Pixels of 128 and more are the object: CUB's masks count t
 from __future__ import annotations
 
 import os
+import re
 import struct
 from math import ceil, isqrt, sqrt
 from pathlib import Path
@@ -39,9 +40,6 @@ from snellen.types import Image, MediaSettings
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
-
-
-import re
 
 Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff"]
 

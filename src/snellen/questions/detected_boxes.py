@@ -16,9 +16,9 @@ Source: Zhang et al. 2025 (arXiv 2502.12084), section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -29,19 +29,13 @@ from snellen.benchmarks.vlm2 import locate
 from snellen.benchmarks.vlm2.crops import plain
 from snellen.benchmarks.vlm2.dot_grid import upright
 from snellen.benchmarks.vlm2.layout import SUBTASKS
-from snellen.errors import DataError, MediaError, MissingExtraError
+from snellen.errors import DataError, MediaError, MissingExtraError, PreflightError, UsageError
+from snellen.installation import install_hint
+from snellen.questions.linking import EditedPair
 from snellen.types import Blob
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
-
-
-from collections.abc import Sequence
-from typing import Any
-
-from snellen.errors import PreflightError, UsageError
-from snellen.installation import install_hint
-from snellen.questions.linking import EditedPair
 
 Variant: TypeAlias = Literal["vp-zoom-o", "vp-zoom-p"]
 FACES = "face_recognition"

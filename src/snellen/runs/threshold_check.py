@@ -5,7 +5,8 @@ The cases of checks: thresholds, comparisons with a baseline, and answers that a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -13,26 +14,15 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from snellen.errors import UsageError
-from snellen.runs.run import Run, load_run
-from snellen.scoring.metric_text import span
-from snellen.types import IntervalMethod, Metric
-
-if TYPE_CHECKING:
-    from snellen.benchmarks.base import Benchmark
-    from snellen.engine.run_folder import RunSpec
-    from snellen.runs.drop_check import DropCheck
-
-
-from collections.abc import Iterator
-from dataclasses import replace
-
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.run_folder import RunSpec
-from snellen.errors import DataError
-from snellen.models.registry import KINDS
-from snellen.runs.scoring import SummaryBuilder, profiles_of
-from snellen.types import Record, Response, Sample
+from snellen.errors import DataError, UsageError
+from snellen.runs.run import Run, load_run
+from snellen.scoring.metric_text import span
+from snellen.types import IntervalMethod, Metric, Record, Response, Sample
+
+if TYPE_CHECKING:
+    from snellen.runs.drop_check import DropCheck
 
 UNANSWERED = "unanswered"
 """Kind of the failed case of a run in which samples have no answer."""
@@ -376,11 +366,15 @@ def forecast_metrics(
 def may_have(forecast: MetricForecast, spec: RunSpec, name: str) -> bool:
     """Return True if a run can have a metric that the forecast does not have, by what its answers hold."""
     if name.startswith(CALIBRATION):
+        from snellen.models.registry import KINDS
+
         return spec.model.partition(":")[0] not in KINDS or spec.options.generation.logprobs is not None
     return not forecast.certain
 
 
 def _forecast(benchmark: Benchmark, spec: RunSpec, profile: str | None, size: int) -> MetricForecast:
+    from snellen.runs.scoring import profiles_of
+
     name = next(iter(profiles_of(benchmark, profile)))
     most = size if spec.limit is None else min(size, spec.limit)
     samples = list(islice(benchmark.samples(spec.data), most + 1))
@@ -418,6 +412,8 @@ def _replies(benchmark: Benchmark, samples: Sequence[Sample]) -> Iterator[list[s
 def _summary(
     benchmark: Benchmark, profile: str, samples: Sequence[Sample], replies: Sequence[str | None], repeats: int
 ) -> dict[str, Metric]:
+    from snellen.runs.scoring import SummaryBuilder
+
     builder = SummaryBuilder(benchmark, {profile: benchmark.score[profile]})
     for sample, reply in zip(samples, replies, strict=True):
         for repeat in range(repeats):

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from snellen.errors import FingerprintError, MediaError
 from snellen.media.decode import PIXEL_LIMIT, PIXEL_LIMIT_VARIABLE, checked_header, pixel_limit, render
@@ -38,9 +39,6 @@ from snellen.types import Blob, MediaSettings
 
 if TYPE_CHECKING:
     import torch
-
-
-from numpy.typing import NDArray
 
 Interpolation = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]
 AS_IT_IS = MediaSettings()

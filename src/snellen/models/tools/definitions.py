@@ -7,37 +7,29 @@ them by digest. The first answer stays: two conversations that ask the same at t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
-
-import msgspec
-from msgspec import Meta, Struct
-
-from snellen.errors import DataError
-from snellen.models.tools import images
-from snellen.models.tools.base import Backend, Context, Page, Tool, ToolError, ToolResult
-from snellen.models.tools.settings import ToolLimits, ToolSettings, prepare
-
-if TYPE_CHECKING:
-    from snellen.models.tools.web import WebBackend
-
-
 import asyncio
 import contextlib
 import errno
 import os
+import re
 import stat
 import tempfile
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from msgspec import structs
+import msgspec
+from msgspec import Meta, Struct, structs
 
-from snellen.errors import StorageError
-from snellen.models.tools.base import Hit, ImageHit
+from snellen.errors import DataError, StorageError
+from snellen.models.tools import images
+from snellen.models.tools.base import Backend, Context, Hit, ImageHit, Page, Tool, ToolError, ToolResult
+from snellen.models.tools.settings import ToolLimits, ToolSettings, prepare
 from snellen.redaction import redact_bytes
+
+if TYPE_CHECKING:
+    from snellen.models.tools.web import WebBackend
 
 _IMAGE = (
     "Name of a picture: image.jpg or image.png for the one of the question (image-1.jpg, image-2.jpg … where there are "

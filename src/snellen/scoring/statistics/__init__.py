@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from snellen.scoring.statistics.paired import Comparison, DropTest, compare, drop_test, smallest_detectable
 
 _LATER = {
-    "drop": ("DropTest", "drop_test"),
     "multiple": ("holm", "letters"),
-    "paired": ("Comparison", "compare", "smallest_detectable"),
+    "paired": ("Comparison", "DropTest", "compare", "drop_test", "smallest_detectable"),
 }
 
 
