@@ -147,6 +147,35 @@ def test_what_the_kits_judge_leaves_unsaid_has_no_score_and_a_set_without_a_prom
     assert "has the judge name an option" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rubric", ["option", "kit"])
+def test_a_reply_that_means_no_option_is_wrong_in_the_judges_table_and_in_the_profile(kit, tmp_path, capsys, rubric):
+    answered("blink", tmp_path, PROSE)
+    said = iter(["Z", "(Z)", "well", "well", *["A"] * 99])
+    with OracleServer(lambda question: next(said), "grader") as server:
+        where = str(kit) if rubric == "kit" else rubric
+        arguments = ["-m", "api:grader", "--base-url", server.url, "--rubric", where, "-c", "1"]
+        capsys.readouterr()
+        assert main(["judge", "blink", *arguments]) == 0
+    said_last = json.loads(capsys.readouterr().out.partition("SUMMARY_JSON ")[2])
+    assert said_last["labels"]["Z"] == 2
+    run, judged = load_run("blink"), load_run("blink_judged")
+    (own,) = judged.figures("all").values()
+    profile = run.figures(f"judge:{kit.stem if rubric == 'kit' else rubric}")
+    table = {metric.name: metric for metric in own}
+    again = {metric.name: metric for metric in next(iter(profile.values()))}
+    assert table["accuracy" if rubric == "option" else "overall"].value == again["overall"].value
+    for name in ("no_option", "without_verdict"):
+        assert (table[name].value, table[name].n) == (again[name].value, again[name].n)
+    rows = drawn.count("blink")
+    lost = 2 if rubric == "kit" else 1  # the package's rubric asks once more, and gets two replies for one question
+    assert table["no_option"].value == 2 / rows and table["without_verdict"].value == lost / rows
+    verdicts = [
+        json.loads(line)["judge_verdict"] for line in Path("blink_judged/verdicts.jsonl").read_text().splitlines()
+    ]
+    assert verdicts.count("Z") == 2
+    assert any("2 name no option and count as wrong" in note for note in run.notes())
+
+
 def test_a_judge_prompt_of_another_layout_is_named_and_the_others_are_written(kit: Path, capsys) -> None:
     file = Path("kit/vlmeval/dataset/utils/multiple_choice.py")
     file.write_text(MATCH.replace("tmpl.format(question, options, prediction)", "tmpl", 1))

@@ -270,8 +270,9 @@ def verdicts(run: Run) -> dict[str, Any]:
         # Of the benchmark's own rubrics: what the judged model gave no reply to is an error of that run, worth 0 there.
         unanswered = not lost and score.verdict in ("error", "invalid")
         counts["unscored" if lost else "wrong" if unanswered else score.verdict] += 1
-        if isinstance(score.extracted, str) or (numbered and isinstance(score.extracted, int)):
-            labels[str(score.extracted)] += 1
+        label = score.detail.get("judge_verdict", score.extracted)
+        if isinstance(label, str) or (numbered and isinstance(label, int)):
+            labels[str(label)] += 1
 
     metrics = run.summarize(each=each, save=False).metrics[PROFILE]
     # A suite begins with means over members that were not judged; shares of samples without a verdict are no score.

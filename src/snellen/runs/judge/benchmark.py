@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.data_paths import located
@@ -34,6 +35,7 @@ from snellen.scoring import metrics, statistics
 from snellen.scoring.readings import read_quote
 from snellen.scoring.rubric import (
     GOLD_PLACES,
+    NO_OPTION,
     RULE,
     SOURCE,
     Rubric,
@@ -59,7 +61,7 @@ OWN = ""
 LEFT_TO_JUDGE = "left_to_judge"
 """The option of a judged run with another rubric than the benchmark's own, which judges what that leaves to a judge."""
 UNANSWERED, NO_ANSWER = "unanswered", "no answer in the reply"
-LOST_SHARES = WITHOUT_VERDICT, OUT_OF_RANGE = "without_verdict", "out_of_range"
+LOST_SHARES = WITHOUT_VERDICT, OUT_OF_RANGE, NONE_NAMED = "without_verdict", "out_of_range", "no_option"
 """Metrics of a judged run that are no score of the model."""
 MOST_PARTS = 20
 RAW_INPUTS, RAW_OUTPUTS, RAW_FILE = "raw_judge_inputs", "raw_judge_outputs", "00000.jsonl"
@@ -316,7 +318,8 @@ def verdict_row(sample: Sample, record: Record, score: Score) -> dict[str, Any]:
     if record.status != "ok" or record.response is None or score.value is None:
         reason = record.error.kind if record.error is not None else "no verdict"
         return {"sample_id": sample.id, "judge_verdict": "judge_error", SOURCE: "judge", "reason": reason}
-    row = {"sample_id": sample.id, "judge_verdict": score.extracted, SOURCE: score.detail.get(SOURCE, "judge")}
+    named = score.detail.get("judge_verdict", score.extracted)
+    row = {"sample_id": sample.id, "judge_verdict": named, SOURCE: score.detail.get(SOURCE, "judge")}
     if score.reason:
         row["judge_reason"] = score.reason
     return row if not record.response.model else {**row, "judge_model": record.response.model}
@@ -329,9 +332,10 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     """Compute the mean verdict, its parts, and the share of replies without one.
 
     A reply that the judge gave no verdict on (unscored, or the judge itself failed) says nothing about the model: it is
-    left out and lowers the coverage. A sample that the model gave no reply to is worth 0.
+    left out and lowers the coverage. A sample that the model gave no reply to is worth 0, and so is one that the judge found
+    none of the options in.
     """
-    lost = scores.has("error") | scores.has("invalid") | scores.has("unscored")
+    lost = _lost(scores)
     verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
     judged = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
     name = "accuracy" if schema.labels or schema.option else "score"
@@ -342,7 +346,26 @@ def summarize(scores: Scores, schema: Schema) -> list[Metric]:
     left_out = dataclasses.replace(
         scores, value=lost.astype(float), verdict=scores.verdict * 0, expected=max(scores.expected, len(scores))
     )
-    return [*results, metrics.accuracy(left_out, WITHOUT_VERDICT)]
+    return [*results, metrics.accuracy(left_out, WITHOUT_VERDICT), *none_named(scores)]
+
+
+def _no_option(scores: Scores) -> NDArray[np.bool_]:
+    """Return a mask of the rows in which the judge found none of the options: wrong, as VLMEvalKit counts its Z."""
+    column = scores.column("judge_verdict")
+    code = column.names.index(NO_OPTION) if NO_OPTION in column.names else -2
+    return np.logical_and(scores.has("invalid"), np.equal(column.codes, code))
+
+
+def _lost(scores: Scores) -> NDArray[np.bool_]:
+    """Return a mask of the rows without a verdict."""
+    return (scores.has("error") | scores.has("invalid") | scores.has("unscored")) & ~_no_option(scores)
+
+
+def none_named(scores: Scores) -> list[Metric]:
+    """Return the share of replies with none of the options; nothing where there is no such reply."""
+    none = _no_option(scores)
+    share = dataclasses.replace(scores, value=none.astype(np.float64), verdict=np.zeros_like(scores.verdict))
+    return [metrics.accuracy(share, NONE_NAMED)] if none.any() else []
 
 
 def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
@@ -353,7 +376,7 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
     """
     unanswered = scores.meta.get(UNANSWERED)
     was_judged = np.ones(len(scores), dtype=bool) if unanswered is None else unanswered.codes < 0
-    lost = was_judged & (scores.has("error") | scores.has("invalid") | scores.has("unscored"))
+    lost = was_judged & _lost(scores)
     verdict = np.where(lost, VERDICTS.index("unscored"), scores.verdict).astype(scores.verdict.dtype)
     known = dataclasses.replace(scores, value=np.where(lost, np.nan, scores.value), verdict=verdict)
     judged = known.select(was_judged & ~lost)
@@ -363,6 +386,7 @@ def summarize_own(scores: Scores, source: Benchmark) -> list[Metric]:
         *source.summarize(known, next(iter(source.score))),
         statistics.mean(WITHOUT_VERDICT, dataclasses.replace(scores, value=lost.astype(np.float64), verdict=plain)),
         statistics.mean(OUT_OF_RANGE, dataclasses.replace(judged, value=beyond, verdict=np.zeros_like(judged.verdict))),
+        *none_named(scores),
     ]
 
 

@@ -19,7 +19,15 @@ from snellen.benchmarks.base import Benchmark, Scorer
 from snellen.engine.journal import record_name
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
 from snellen.errors import JudgeError, SnellenError
-from snellen.runs.judge.benchmark import LEFT_TO_JUDGE, OWN, WITHOUT_VERDICT, rubric_chooser, rubrics_used
+from snellen.runs.judge.benchmark import (
+    LEFT_TO_JUDGE,
+    NONE_NAMED,
+    OWN,
+    WITHOUT_VERDICT,
+    none_named,
+    rubric_chooser,
+    rubrics_used,
+)
 from snellen.runs.judge.benchmark import PROFILE as JUDGE
 from snellen.runs.judge.verdicts import read
 from snellen.scoring import statistics
@@ -108,7 +116,7 @@ def with_judge_profiles(benchmark: Benchmark, source: RunFolder, judged_runs: Ma
             return benchmark.summarize(table, profile)
         lost = table.has("unscored")
         share = replace(table, value=lost.astype(np.float64), verdict=np.zeros_like(table.verdict))
-        return [*benchmark.summarize(table, first), statistics.mean(WITHOUT_VERDICT, share)]
+        return [*benchmark.summarize(table, first), statistics.mean(WITHOUT_VERDICT, share), *none_named(table)]
 
     return replace(
         benchmark,
@@ -147,12 +155,14 @@ def judge_lines(
         except SnellenError as error:
             lines.append(f"no profile {name}: {error.message}")
             continue
-        metrics = saved(judged).get(JUDGE, [])
-        lost = next((metric for metric in metrics if metric.name == WITHOUT_VERDICT and metric.value is not None), None)
+        shares = {metric.name: (metric.value, metric.n) for metric in saved(judged).get(JUDGE, [])}
         counts = f"{meta.totals.ok:,} replies"
-        if lost is not None and lost.value is not None:
-            without = round(lost.value * lost.n)
-            counts = f"{lost.n - without:,} of {lost.n:,} replies; {without:,} have no verdict"
+        (lost, of), (none, among) = (shares.get(name, (None, 0)) for name in (WITHOUT_VERDICT, NONE_NAMED))
+        if lost is not None:
+            without = round(lost * of)
+            counts = f"{of - without:,} of {of:,} replies; {without:,} have no verdict"
+        if none is not None:
+            counts += f"; {round(none * among):,} name no option and count as wrong"
         head = f"profile {name}: judged by {meta.spec.model} in {judged.path}: {counts}"
         lines.append("; ".join([head, *known]))
     return lines

@@ -213,7 +213,7 @@ def unread_verdicts(judged: Run) -> VerdictReplies:
         if score.verdict == "unscored":
             reasons[(score.reason or "").removeprefix("no verdict: ")] += 1
         else:
-            read += score.verdict not in ("error", "invalid")
+            read += score.verdict not in ("error", "invalid") or "judge_verdict" in score.detail
 
     judged.summarize(each=each, save=False)
     commonest = min(reasons, key=lambda reason: (-reasons[reason], reason), default="")
