@@ -21,6 +21,7 @@ from snellen.benchmarks.table.declaration import (
     Group,
     JudgeRule,
     PromptStyle,
+    Protocol,
     Report,
     ScoreRule,
     Source,
@@ -49,6 +50,7 @@ SECTIONS = {
     "score": ScoreRule,
     "report": Report,
     "figure": Figure,
+    "protocol": Protocol,
     "cards": Cards,
 }
 SET_SECTIONS = {
@@ -81,8 +83,10 @@ REPRODUCTIONS_HEAD = """# Reproductions
 What others published of the sets that model cards report, and the command that measures it here. `ours` is filled by runs, and is empty until there is
 one. This page is written by `python docs/_scripts/declaration_page.py`; `snellen list --cards` says who reports what.
 
-Two figures compare where prompt, image limits, sampling, tokens and judge are the same: `snellen list NAME` says what differs between harnesses. The judge in
-a command is the published one. `MODEL` is the model, as `api:NAME`.
+Two figures compare where prompt, image limits, sampling, tokens and judge are the same: `snellen list NAME` says what differs between harnesses. `snellen
+reproduce` asks the published judge, takes published sampling, tokens and pixels where a source says them (your own options count first), and sets
+published figures beside the measured one: whether its interval holds them, and which settings are the same, differ, or are unknown. `--run RUN` does that
+for a run that exists, `--json` in JSON; with `--limit` it is a part, and said to be. `MODEL` is the model, as `api:NAME`.
 
 | set | published: model, figure, by whom, source | command | ours |
 |---|---|---|---|
@@ -140,8 +144,8 @@ def reproductions_page() -> str:
             by_source.setdefault(f"{each.by}; {each.source}", []).append(f"{each.model} {each.value:g}")
         figures = "; ".join(f"{', '.join(values)} ({source})" for source, values in by_source.items())
         judge = declared.score.judge if declared.score is not None else JudgeRule()
-        judged = f" --judge api:{judge.published or 'JUDGE'}" if judge.rubric else ""
-        command = f"snellen run {declared.name} --model MODEL{judged}"
+        judged = " --judge api:JUDGE" if judge.rubric and not judge.published else ""
+        command = f"snellen reproduce {declared.name} --model MODEL{judged}"
         rows.append(f"| `{declared.name}` | {figures or 'none found'} | `{command}` | |")
     return REPRODUCTIONS_HEAD + "\n".join(rows) + "\n"
 

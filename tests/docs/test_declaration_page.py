@@ -39,6 +39,7 @@ def test_the_page_of_declarations_lists_every_key() -> None:
         "score",
         "report",
         "figure",
+        "protocol",
         "without_image",
         "lmms_eval",
         "easi",

@@ -196,6 +196,9 @@ class Published(Struct, frozen=True):
         gold: (metric, revision): which gold answers its column rests on, as the benchmark's `gold` names them.
         against: a metric of the table; a further column holds how far it lies from the human row's. Empty: none.
         numbers: metrics whose values are no fractions: points or counts, shown as they are.
+        by: who measured them; empty: the authors, or `source` says it.
+        settings: by what settings, as far as a source says it, under the names of a run's settings; and `profile`, `judge`,
+            `questions`, and `source`, where that stands.
     """
 
     title: str
@@ -210,6 +213,8 @@ class Published(Struct, frozen=True):
     gold: tuple[tuple[str, str], ...] = ()
     against: str = ""
     numbers: tuple[str, ...] = ()
+    by: str = ""
+    settings: Mapping[str, Any] = {}
 
     def text(self, at: int, value: float) -> str:
         """Return a value of a column as it is shown: a fraction in per cent, a number as it is."""

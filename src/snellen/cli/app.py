@@ -43,6 +43,9 @@ RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look 
 FEATURES = "Measure what a model sees"
 COMMANDS = {
     "run": ListedCommand("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
+    "reproduce": ListedCommand(
+        "snellen.cli.reproduce:reproduce", "Measure published figures again, and compare the settings.", RUNS
+    ),
     "acuity": ListedCommand(
         "snellen.cli.acuity:acuity", "Measure at which size, contrast or difference a model stops seeing.", RUNS
     ),

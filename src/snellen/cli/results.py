@@ -117,7 +117,7 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
     if as_json:
         runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
         suites = [_suite_json(overall) for overall in together]
-        failures = [_failure_json(failure) for failure in outcome.failures]
+        failures = [failure_json(failure) for failure in outcome.failures]
         thresholds = [] if checks is None else checks.check_runs(outcome, summaries)
         parts = {"suites": suites, "checks": thresholds}
         show_json({"runs": runs + failures, **{name: rows for name, rows in parts.items() if rows}})
@@ -280,7 +280,8 @@ def profiles_json(run: Run, metrics: dict[str, list[Metric]]) -> list[dict[str, 
     ]
 
 
-def _failure_json(failure: FailedModel) -> dict[str, Any]:
+def failure_json(failure: FailedModel) -> dict[str, Any]:
+    """Return a failed run as `--json` shows it."""
     path, benchmark, model, error = failure
     return {
         "path": str(path),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 from msgspec import structs
@@ -131,73 +131,105 @@ def run(
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """
-    from snellen.benchmarks.registry import find, lasting_name
-    from snellen.cli import environment
-    from snellen.runs.settings import run_spec
-
+    call = RunCall(options, data, generation, endpoint, media, local, agents, workers, budget, judging, readers, output)
     if (plan := plan_among(benchmark)) is not None:
         from snellen.cli.run_plan import PlanCall, refuse_other_options, run_plan
 
-        refuse_other_options(
-            (options, data, generation, endpoint, media, local, agents, workers, budget, judging, readers, output)
-        )
-        call = PlanCall(options.out, options.dry_run, output.as_json, output.quiet, output.profile, output.report)
-        raise typer.Exit(run_plan(plan, call))
-    if options.serve is not None and endpoint.base_url is not None:
-        raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
-    server = None if options.serve is None else parse_vllm(options.serve)
-    names = options.model or ([] if server is None else [f"api:{server.public}"])
-    settings = environment.RunVariables(data.data, options.limit, options.out, tuple(names))
-    typed = {lasting_name(name): name for name in reversed(benchmark)}
-    found = {name: find(name) for name in reversed(typed)}
-    if not names or any(each.variables or each.places for each in found.values()):
-        settings = environment.with_variables(settings, benchmark)
-    run_settings: Any = {
-        **shared.run_settings(options, data, generation, endpoint, media, local, workers, budget),
-        **_agent_settings(agents, benchmark),
-        "data": settings.data,
-        "limit": settings.limit,
-    }
-    base = run_spec("", "", run_settings)
-    models = list(dict.fromkeys(settings.model))
-    specs = [
-        _without_endpoint(structs.replace(base, benchmark=name, model=model), models)
-        for name in found
-        for model in models
-    ]
-    folders = _folders(specs, settings.out, typed)
-    is_checked = output.fail_under or output.junit is not None or output.step_summary is not None
-    checks = CheckReport(output) if is_checked else None
-    with contextlib.ExitStack() as stack:
-        if checks is not None:
-            stack.enter_context(checks.errors(f"run {' '.join(benchmark)}"))
-        benchmarks = [found[spec.benchmark] for spec in specs]
-        faults = _check(specs, benchmarks, folders, output.profile, dry_run=options.dry_run)
-        subjects = [(each, spec.data) for spec, each in zip(specs, benchmarks, strict=True)]
-        asked = asked_after_runs(judging, readers, subjects, base.options)
-        print_notes(() if checks is None else checks.possible(specs, benchmarks, output.profile))
-        if options.dry_run:
-            for spec, each in zip(specs, benchmarks, strict=True):
-                if (reading := each.reading(spec.data)) is not None:
-                    show_reading(each, reading)
-            show_estimates(specs, benchmarks, folders, as_json=output.as_json)
-            return
-        if len(specs) > 1:
-            require_models(specs)
-        targets = log_targets(output.log) if output.log else []
-        if server is not None:
-            from snellen.models.serve.supervise import serving
-
-            address = stack.enter_context(serving(server, note)).url
-            served = structs.replace(base.options, base_url=address)
-            specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        outcome = _perform_all(specs, benchmarks, folders, faults, output, asked, checks)
+        refuse_other_options(tuple(vars(call).values()))
+        plan_call = PlanCall(options.out, options.dry_run, output.as_json, output.quiet, output.profile, output.report)
+        raise typer.Exit(run_plan(plan, plan_call))
+    targets = log_targets(output.log) if output.log and not options.dry_run else []
+    outcome = perform_call(benchmark, call)
+    if outcome is None:
+        return
     status = finish(outcome, profile=output.profile, report=output.report, as_json=output.as_json)
     for judged in outcome.judged:
         print_summary(judged, as_json=output.as_json)
     if targets:
         log_runs(targets, outcome.runs, output.profile)
     raise typer.Exit(status)
+
+
+@dataclass(frozen=True)
+class RunCall:
+    """The options of one call of `snellen run`, by group."""
+
+    options: RunOptions
+    data: shared.DataOptions
+    generation: shared.StudyOptions
+    endpoint: shared.EndpointOptions
+    media: shared.MediaOptions
+    local: shared.LocalOptions
+    agents: AgentOptions
+    workers: shared.WorkerOptions
+    budget: shared.BudgetOptions
+    judging: InlineJudgeOptions
+    readers: InlineReaderOptions
+    output: RunOutputOptions
+
+
+Prepare: TypeAlias = "Callable[[RunSpec, Benchmark], tuple[RunSpec, Benchmark]]"
+
+
+def perform_call(
+    names: Sequence[str], call: RunCall, prepare: Prepare = lambda spec, benchmark: (spec, benchmark)
+) -> ModelOutcome | None:
+    """Run benchmarks with the options of a call; None with --dry-run. `prepare` may settle what no option does."""
+    from snellen.benchmarks.registry import find, lasting_name
+    from snellen.cli import environment
+    from snellen.runs.settings import run_spec
+
+    options, judging, output = call.options, call.judging, call.output
+    if options.serve is not None and call.endpoint.base_url is not None:
+        raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
+    server = None if options.serve is None else parse_vllm(options.serve)
+    named = options.model or ([] if server is None else [f"api:{server.public}"])
+    settings = environment.RunVariables(call.data.data, options.limit, options.out, tuple(named))
+    typed = {lasting_name(name): name for name in reversed(names)}
+    found = {name: find(name) for name in reversed(typed)}
+    if not named or any(each.variables or each.places for each in found.values()):
+        settings = environment.with_variables(settings, names)
+    run_settings: Any = {
+        **shared.run_settings(
+            options, call.data, call.generation, call.endpoint, call.media, call.local, call.workers, call.budget
+        ),
+        **_agent_settings(call.agents, names),
+        "data": settings.data,
+        "limit": settings.limit,
+    }
+    base = run_spec("", "", run_settings)
+    models = list(dict.fromkeys(settings.model))
+    prepared = [
+        prepare(_without_endpoint(structs.replace(base, benchmark=name, model=model), models), found[name])
+        for name in found
+        for model in models
+    ]
+    specs, benchmarks = [spec for spec, _ in prepared], [benchmark for _, benchmark in prepared]
+    folders = _folders(specs, settings.out, typed)
+    is_checked = output.fail_under or output.junit is not None or output.step_summary is not None
+    checks = CheckReport(output) if is_checked else None
+    with contextlib.ExitStack() as stack:
+        if checks is not None:
+            stack.enter_context(checks.errors(f"run {' '.join(names)}"))
+        faults = _check(specs, benchmarks, folders, output.profile, dry_run=options.dry_run)
+        subjects = [(each, spec.data) for spec, each in zip(specs, benchmarks, strict=True)]
+        asked = asked_after_runs(judging, call.readers, subjects, base.options)
+        print_notes(() if checks is None else checks.possible(specs, benchmarks, output.profile))
+        if options.dry_run:
+            for spec, each in zip(specs, benchmarks, strict=True):
+                if (reading := each.reading(spec.data)) is not None:
+                    show_reading(each, reading)
+            show_estimates(specs, benchmarks, folders, as_json=output.as_json)
+            return None
+        if len(specs) > 1:
+            require_models(specs)
+        if server is not None:
+            from snellen.models.serve.supervise import serving
+
+            address = stack.enter_context(serving(server, note)).url
+            served = structs.replace(base.options, base_url=address)
+            specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
+        return _perform_all(specs, benchmarks, folders, faults, output, asked, checks)
 
 
 def _agent_settings(agents: AgentOptions, benchmarks: Sequence[str]) -> ModelSettings:

@@ -365,6 +365,31 @@ class Figure(Strict, frozen=True):
     source: str = ""
 
 
+class Protocol(Strict, frozen=True):
+    """Settings by which published figures were measured, as far as a source says them; what is omitted is not known.
+
+    Attributes:
+        by: whose figures, as `by` of a figure begins.
+        temperature, top_p: sampling.
+        repeats: how many passes the figures are the mean of.
+        max_tokens: the limit of a reply.
+        max_pixels, min_pixels, max_long_side: the size of images.
+        judge: the judge's model.
+        source: where that stands.
+    """
+
+    by: str
+    source: str
+    temperature: float | None = None
+    top_p: float | None = None
+    repeats: int | None = None
+    max_tokens: int | None = None
+    max_pixels: int | None = None
+    min_pixels: int | None = None
+    max_long_side: int | None = None
+    judge: str = ""
+
+
 class Cards(Strict, frozen=True):
     """Which model cards report the set.
 
@@ -415,6 +440,7 @@ class Declaration(Strict, frozen=True):
     answer: AnswerSpace = AnswerSpace()
     report: tuple[Report, ...] = ()
     figure: tuple[Figure, ...] = field(default_factory=tuple)
+    protocol: tuple[Protocol, ...] = ()
     version: str = "1"
     examples: str = ""
     like: str = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import as_file, files
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Published, PublishedRow
 from snellen.benchmarks.registry import entry_names
@@ -128,9 +129,26 @@ def published(declared: Declaration) -> tuple[Published, ...]:
                 rows=rows,
                 numbers=() if unit == "fraction" else (name,),
                 notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
+                by=by,
+                settings=_settings(declared, by),
             )
         )
     return tuple(tables)
+
+
+def _settings(declared: Declaration, by: str) -> dict[str, Any]:
+    """Return what is known of the settings of a harness's figures, by name."""
+    known: dict[str, Any] = {} if declared.source.rows is None else {"questions": declared.source.rows}
+    rule = declared.score
+    if "VLMEvalKit" in by:
+        known["profile"] = "vlmevalkit"
+    elif by.startswith("the authors") and rule is not None:
+        known |= {"judge": rule.judge.published} if rule.judge.published else {}
+    for protocol in declared.protocol:
+        if by.startswith(protocol.by):
+            stated = structs.asdict(protocol)
+            known |= {name: value for name, value in stated.items() if name != "by" and value not in (None, "")}
+    return known
 
 
 def _kind(figure: Figure) -> str:

@@ -1,0 +1,133 @@
+"""`snellen reproduce`: published figures beside measured ones, by published settings, and which of them differ."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.oracle import OracleServer, SentQuestion
+from snellen import load_run
+from snellen.benchmarks.table.entries import entry, names
+from snellen.cli import main
+from snellen.runs.evaluate import evaluate
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "table"))
+from catalogue_drawn import draw
+
+JUDGE = "gpt-4-0613"
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("JUDGE_API_KEY", "any")
+    monkeypatch.setenv("JUDGE_SELF_HOSTED", "yes")
+    monkeypatch.chdir(tmp_path)
+
+
+def grades(question: SentQuestion) -> str:
+    return '{"score": 1.0, "reason": "so"}' if "You are a strict grader" in question.text else "seven"
+
+
+def reproduced(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["reproduce", *words, "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def states(table: dict[str, Any]) -> dict[str, tuple[str | None, str]]:
+    return {each["name"]: (each["published"], each["state"]) for each in table["settings"]}
+
+
+def test_the_published_judge_and_settings_are_used_and_each_setting_is_stated(tmp_path, capsys, monkeypatch) -> None:
+    drawn = draw(entry("mm-vet"), tmp_path)
+    with OracleServer(grades, model=JUDGE) as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        words = ["mm-vet", "--model", f"api:{JUDGE}", "--base-url", server.url, "--data", str(drawn.path)]
+        (found,) = reproduced(capsys, *words, "--out", "run")["reproductions"]
+    (table,) = found["published"]
+    assert load_run("run").meta.spec.options.generation.max_tokens == 300
+    assert load_run("run_judged").meta.spec.model == f"api:{JUDGE}"
+    settings = states(table)
+    assert settings["judge"] == (JUDGE, "same") and settings["tokens"] == ("max_tokens 300", "same")
+    assert settings["pixels"] == settings["sampling"] == settings["prompt"] == (None, "unknown")
+    assert settings["subset"] == ("218 rows", "differs"), "the drawn table is not the whole set"
+    (own,) = table["own"]
+    assert own["value"] == 1.0
+    insides = {each["row"]: each["inside"] for each in table["figures"]}
+    low, high = own["ci95"]
+    assert insides == {row: low <= value <= high for row, value in (("GPT-4V", 0.677), ("Gemini Pro Vision", 0.643))}
+    assert not found["is_part"]
+    (again,) = reproduced(capsys, "--run", "run")["reproductions"]
+    assert again == found
+    assert main(["reproduce", "mm-vet", "--run", "run"]) == 0
+    shown = capsys.readouterr().out
+    assert "67.70" in shown and "100.00" in shown and "unknown" in shown and "the runner of GPT-4V" in shown
+
+
+def test_a_named_judge_and_own_settings_stay_and_a_part_is_no_reproduction(tmp_path, capsys, monkeypatch) -> None:
+    drawn = draw(entry("mm-vet"), tmp_path)
+    with OracleServer(grades, model="mine") as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        words = ["mm-vet", "--model", "api:mine", "--base-url", server.url, "--data", str(drawn.path), "--limit", "2"]
+        options = ["--judge", "api:mine", "--max-tokens", "64", "--max-pixels", "4096", "--system", "Be brief."]
+        (found,) = reproduced(capsys, *words, *options, "--out", "run")["reproductions"]
+    settings = states(found["published"][0])
+    assert settings["judge"] == (JUDGE, "differs") and settings["tokens"] == ("max_tokens 300", "differs")
+    own = {each["name"]: each["own"] for each in found["published"][0]["settings"]}
+    assert "max_pixels = 4096" in own["pixels"] and "a system text" in own["prompt"]
+    assert own["subset"].startswith("only the first 2 of 3") and settings["subset"][1] == "differs"
+    assert found["is_part"] and "no reproduction" in found["part"]
+    assert main(["reproduce", "--run", "run"]) == 0
+    assert "a part, and no reproduction: only the first 2 of 3 samples" in capsys.readouterr().out
+
+
+def test_a_run_without_its_judge_has_no_figure_and_says_so(tmp_path, capsys) -> None:
+    drawn = draw(entry("mm-vet"), tmp_path)
+    with OracleServer(grades, model="mine") as server:
+        words = ["mm-vet", "--model", "api:mine", "--base-url", server.url, "--data", str(drawn.path)]
+        (found,) = reproduced(capsys, *words, "--judge", "none", "--out", "run", status=9)["reproductions"]
+    assert states(found["published"][0])["judge"] == (JUDGE, "differs")
+    assert found["published"][0]["own"][0]["value"] is None
+
+
+def test_authors_and_harness_figures_are_set_beside_their_own_profile(tmp_path, capsys) -> None:
+    drawn = draw(entry("mathvista"), tmp_path)
+    with OracleServer(drawn.reply, model="mine") as server:
+        words = ["mathvista", "--model", "api:mine", "--base-url", server.url, "--data", str(drawn.path)]
+        (found,) = reproduced(capsys, *words, "--out", "run")["reproductions"]
+    by = {table["by"]: table for table in found["published"]}
+    assert states(by["the authors"])["profile"] == ("authors", "same")
+    assert states(by["a user with VLMEvalKit"])["profile"] == ("vlmevalkit", "same")
+    assert states(by["the vendor"])["profile"] == (None, "unknown")
+    assert states(by["the authors"])["sampling"] == ("temperature 0", "same")
+    assert states(by["the vendor"])["sampling"] == (None, "unknown")
+    human = next(each for each in by["the authors"]["figures"] if each["row"] == "Human")
+    assert human["inside"] is None, "people are no run of a model"
+    (strict,) = reproduced(capsys, "--run", "run", "--profile", "strict")["reproductions"]
+    assert {table["profile"] for table in strict["published"]} == {"strict"}
+
+
+def test_what_cannot_be_reproduced_is_refused_or_said(tmp_path, capsys) -> None:
+    evaluate("chart/digits", "embedded", limit=2, out="digits")
+    capsys.readouterr()
+    assert main(["reproduce", "--run", "digits"]) == 0
+    assert "chart/digits: no published figure is known" in capsys.readouterr().out
+    for words, told in (
+        (["vlm2", "--run", "digits"], "digits is a run of chart/digits, not of vlm2"),
+        (["--run", "digits", "--temperature", "0"], "--temperature is for a new run"),
+        ([], "no benchmark is named"),
+        (["--run", "digits", "--profile", "nobody"], "nobody"),
+    ):
+        assert main(["reproduce", *words]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_every_stated_protocol_has_a_source_and_is_about_published_figures() -> None:
+    for declared in map(entry, names()):
+        for protocol in declared.protocol:
+            assert protocol.source and any(figure.by.startswith(protocol.by) for figure in declared.figure)
