@@ -154,3 +154,15 @@ def test_a_folder_without_question_files_is_refused(snellen, tmp_path):
     assert said.status != 0 and "no question file of FG-BMK was found" in " ".join(said.err.split())
     said = snellen("prompts", "import", "--from", "fg-bmk", "--out", "t.toml")
     assert said.status == 2 and "--from fg-bmk takes --path" in said.err
+
+
+def test_a_set_that_snellen_built_is_not_taken_for_the_authors(snellen, tmp_path):
+    built(snellen, tmp_path)
+    files = sorted((tmp_path / "set").rglob("*.jsonl"))
+    assert files
+    for path in ("set", ".", files[0]):
+        said = snellen("prompts", "import", "--from", "fg-bmk", "--path", path, "--out", "t.toml")
+        assert said.status != 0 and "Snellen built the set in" in " ".join(said.err.split()), said.err
+    released(tmp_path / "copy")
+    said = snellen("prompts", "import", "--from", "fg-bmk", "--path", ".", "--out", "t.toml")
+    assert said.status == 0 and "question files of cub for" in said.out, said.err

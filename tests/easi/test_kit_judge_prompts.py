@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from easi_stubs import Speaker
+from easi_stubs import Speaker, done, settings
 from msgspec import structs
 
 from benchmarks.spatial import official_drawn as drawn
@@ -17,6 +17,7 @@ from snellen import evaluate, load_run
 from snellen.benchmarks.spatial.prompts import import_judges
 from snellen.benchmarks.spatial.prompts.import_vlmevalkit import layout
 from snellen.cli import main
+from snellen.easi import BenchmarkRow
 
 MATCH = """
 def build_prompt(question, options, prediction):
@@ -187,3 +188,45 @@ def test_a_judge_prompt_of_another_layout_is_named_and_the_others_are_written(ki
     assert "build_prompt is laid out in a way that is not known" in said.err
     assert "3dsrbench" not in said.out.partition("kit-judge.toml")[2] and "blink" in said.out
     assert json.dumps("3dsrbench") not in kit.read_text()
+
+
+def test_easi_asks_its_judge_in_the_kits_words_and_says_whose_they_are(kit, tmp_path, monkeypatch, capsys) -> None:
+    for name in ("vsi-bench", "blink", "3dsrbench"):
+        drawn.draw(name, tmp_path / "data")
+    blink = kit.read_text().replace('"3dsrbench", ', "").replace('"3dsrbench"', '"none"')
+    kit.write_text(blink)
+
+    def says(question: SentQuestion) -> str:
+        if question.text.startswith("Grade in one line"):
+            return "A\tA" if "Options:\n" in question.text else "B\t6"
+        return "Z" if question.text.startswith("Match") else '{"verdict": "A"}'
+
+    def rows(judge_prompts: str) -> dict[str, BenchmarkRow]:
+        names = "vsi-bench,blink,3dsrbench"
+        more = settings(tmp_path / "data", tmp_path / "out", names, judge="api:grader", judge_prompts=judge_prompts)
+        board, _ = done(monkeypatch, Speaker(lambda text: PROSE), more)
+        return {row.name: row for row in board.rows}
+
+    with OracleServer(says, "grader") as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        own = rows("")
+        assert not any(question.text.startswith(("Match", "Grade in")) for question in server.requests)
+        sent = len(server.requests)
+        found = rows(str(kit))
+        assert sum(question.text.startswith(("Match", "Grade in")) for question in server.requests[sent:]) == (
+            drawn.count("vsi-bench") + drawn.count("blink")
+        )
+        asked = len(server.requests)
+        again = rows("")
+        assert len(server.requests) == asked, "verdicts that are there stay where no file is named"
+    vsi, matched, other = (found[name] for name in ("vsi-bench", "blink", "3dsrbench"))
+    metrics = {metric.name: metric.value for metric in vsi.metrics}
+    assert round(metrics["object_abs_distance"] or 0.0, 6) == 0.8 and metrics["route_planning_accuracy"] == 1.0
+    assert matched.overall is not None and matched.overall.value == 0.0 and matched.overall.coverage == 1.0
+    assert matched.judgement is not None and matched.judgement.grades == {"A": 0, "B": 0, "C": drawn.count("blink")}
+    assert any("words of VLMEvalKit" in note for note in vsi.notes) and any("by another rubric" in n for n in vsi.notes)
+    assert "kit-judge.toml has no judge prompt for 3dsrbench; it is judged in Snellen's words" in other.notes
+    assert [row.judgement.rubric for row in again.values()] == [row.judgement.rubric for row in found.values()]
+    assert own["vsi-bench"].judgement.rubric != vsi.judgement.rubric
+    assert main(["easi", "-m", "embedded", "--judge", "api:grader", "--rubric", "gone.toml", "--dry-run"]) != 0
+    assert "rubric gone.toml: cannot be read" in capsys.readouterr().err

@@ -101,6 +101,10 @@ class EasiJudgeOptions:
     )
     judge_base_url: JudgeUrl = None
     judge_key_env: JudgeKeyEnv = None
+    rubric: Path | None = option(
+        "Judge prompts of a harness in place of Snellen's, as `snellen prompts import` writes them: kit-judge.toml.",
+        value="FILE",
+    )
     extraction_threshold: float = option(
         "Share of unparseable replies above which the judge is used.", 0.025, least=0.0, most=1.0
     )
@@ -210,6 +214,7 @@ def easi(
         judge=judging.judge,
         threshold=judging.extraction_threshold,
         judging=not judging.no_judge,
+        judge_prompts="" if judging.rubric is None else str(judging.rubric),
         judge_options=ModelOptions(base_url=judging.judge_base_url, key_env=judging.judge_key_env),
         rerun=selection.rerun,
     )
@@ -234,7 +239,7 @@ NATIVE_ONLY = (
     *("limit", "pairs", "ray", "seed", "system", "max_tokens", "temperature", "top_p", "base_url", "key_env"),
     *("concurrency", "id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side"),
     *("max_pixels", "min_pixels", "resize", "dtype", "device", "batch_size", "revision", "effort", "detail"),
-    *("responses", "stream", "judge_key_env", "retry_empty"),
+    *("responses", "stream", "judge_key_env", "rubric", "retry_empty"),
 )
 HARNESS_UNUSED = {"vlmevalkit": ("model_args", "accelerate"), "lmms-eval": ("judge_base_url", "judge_key_env")}
 """Options that another harness's back end has no use for, though a different one has."""

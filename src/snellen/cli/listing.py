@@ -50,7 +50,10 @@ def list_all(
         "`easi` has those of EASI.",
         False,
     ),
-    cards: bool = option("List the declared benchmarks that vendors' model cards report, the commonest first.", False),
+    cards: bool = option(
+        "List the declared benchmarks that vendors' model cards report, the commonest first; NAME may be a vendor.",
+        False,
+    ),
     results: Path = option("Folder of the runs.", RESULTS),
     data: Path | None = option("Data of the named benchmarks: list its files, which are used, and why others are not."),
     images: Path | None = option("Folder or archive of its images, to be checked too."),
@@ -241,20 +244,26 @@ def _list_catalogue(*, as_json: bool) -> None:
     show(table)
 
 
-def _list_cards(vendors: Sequence[str], *, as_json: bool) -> None:
-    """Print which declared benchmarks model cards report, of the named vendors if any; what is not known is not claimed.
+def _list_cards(words: Sequence[str], *, as_json: bool) -> None:
+    """Print which declared benchmarks model cards report, of the named vendors and sets if any; nothing unknown is claimed.
 
     Raises:
-        UsageError: no set is known to be reported by a vendor of this name.
+        UsageError: no set is known to be reported by a vendor of this name, or no card of a set of this name is known.
     """
     from snellen.benchmarks.table.entries import entry, names
 
     declared = sorted(filter(lambda each: each.cards.count, map(entry, names())), key=lambda each: -each.cards.count)
     known = sorted({vendor for each in declared for vendor in each.cards.vendors})
-    if unknown := [name for name in vendors if name.lower() not in map(str.lower, known)]:
-        raise UsageError(f"no source names a set that {unknown[0]} reports", f"Vendors: {', '.join(known)}.")
-    wanted = {name.lower() for name in vendors}
-    listed = [each for each in declared if not wanted or wanted.intersection(map(str.lower, each.cards.vendors))]
+    sets = {each.name for each in declared}
+    wanted = {word.lower() for word in words}
+    if unknown := [word for word in words if word.lower() not in (*map(str.lower, known), *sets)]:
+        if unknown[0].lower() in names():
+            raise UsageError(
+                f"no card that reports {unknown[0]} is known", "`snellen list --cards` has those that are."
+            )
+        hint = f"Vendors: {', '.join(known)}. `snellen list --cards` has the sets."
+        raise UsageError(f"no source names a set that {unknown[0]} reports, and no set has this name", hint)
+    listed = [each for each in declared if not wanted or wanted & {each.name, *map(str.lower, each.cards.vendors)}]
     if as_json:
         facts = [{"name": each.name, "title": each.title, **structs.asdict(each.cards)} for each in listed]
         show_json({"cards": facts})

@@ -12,6 +12,7 @@ from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
 from snellen.errors import PreflightError, RunError
 from snellen.models.base import ModelOptions
 from snellen.runs.judge.ask import appointed, judge
+from snellen.runs.judge.profiles import judged_remarks
 from snellen.runs.run import Run
 
 __all__ = ["RULE_NAMES", "aside_of", "ask", "checked", "require_ready", "set_aside"]
@@ -57,8 +58,12 @@ async def require_ready(name: str, options: ModelOptions = DEFAULTS) -> None:
         await judging.close()
 
 
-def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions = DEFAULTS) -> list[str]:
+def ask(
+    run: Run, who: str, display: Display, aside: Path, options: ModelOptions = DEFAULTS, prompts: str = ""
+) -> list[str]:
     """Let the judge grade the replies of a run, or resume grading. Returns notes for the user.
+
+    `prompts` is a file with judge prompts of a harness; a set that it has none for is judged in Snellen's words.
 
     Verdicts on answers that have changed since, by another judge or by another rubric, are moved to `aside` first.
 
@@ -68,13 +73,15 @@ def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions
     folder = RunFolder(derived_folder(run.path, JUDGED))
     published = who.rpartition("/")[2].removeprefix("api:") in PUBLISHED_JUDGE
     notes = [] if published else [f"the judge of EASI's script is {PUBLISHED_JUDGE[0]}, and {who} judged"]
-    rubric = judged_scores.rubric_name(run.benchmark.name)
-    if folder.exists() and (why := _stale(run, folder, who)):
+    rubric = judged_scores.rubric_name(run.benchmark.name, prompts)
+    if prompts and rubric != prompts:
+        notes.append(f"{prompts} has no judge prompt for {run.benchmark.name}; it is judged in Snellen's words")
+    if folder.exists() and (why := _stale(run, folder, who, rubric if prompts else "")):
         set_aside(folder, aside)
         notes.append(f"verdicts that were there were {why}; they lie in {aside}")
     elif folder.exists():
         rubric = folder.meta().spec.data.options["rubric"]
-    judge(
+    judged = judge(
         run.path,
         who,
         rubric=rubric,
@@ -84,17 +91,17 @@ def ask(run: Run, who: str, display: Display, aside: Path, options: ModelOptions
         base_url=options.base_url,
         key_env=options.key_env,
     )
-    return notes
+    return [*notes, *(line for line in judged_remarks(judged) if line.startswith("words of"))]
 
 
-def _stale(run: Run, folder: RunFolder, who: str) -> str:
-    """Return the reason why a judged run cannot be resumed; empty if it can."""
+def _stale(run: Run, folder: RunFolder, who: str, wanted: str) -> str:
+    """Return the reason why a judged run cannot be resumed; empty if it can. `wanted` is its rubric; empty: any."""
     try:
         meta = folder.meta()
     except RunError:
         return "unreadable"
-    rubric = judged_scores.rubric_of(meta)
-    if rubric is None:
+    rubric = judged_scores.rubric_of(meta, run.benchmark.name)
+    if rubric is None or (wanted and meta.spec.data.options["rubric"] != wanted):
         return "by another rubric"
     if meta.spec.model != who:
         return f"by {meta.spec.model}"

@@ -17,11 +17,11 @@ from snellen.benchmarks.base import Benchmark
 from snellen.engine.journal import record_name
 from snellen.engine.resume import verified_meta
 from snellen.engine.run_folder import JUDGED, RunFolder, RunMeta, derived_folder
-from snellen.errors import RunError
+from snellen.errors import JudgeError, RunError
 from snellen.runs import scoring
 from snellen.runs.judge.verdicts import read
 from snellen.runs.scoring import Verdicts
-from snellen.scoring.rubric import Rubric, built_in, score_judged
+from snellen.scoring.rubric import Rubric, built_in, load_rubrics, score_judged
 from snellen.scoring.scores import ScoreBuilder, score_record, wrong_by_length
 from snellen.scoring.statistics import with_cluster
 from snellen.sources.digests import digest
@@ -69,15 +69,29 @@ class Judgement:
         return f"judged by {self.model}: {self.verdicts:,} of {self.replies:,} replies"
 
 
-def rubric_name(benchmark: str) -> str:
-    """Return the name of the rubric by which VLMEvalKit's judge is asked about a set."""
+def rubric_name(benchmark: str, file: str = "") -> str:
+    """Return the rubric by which VLMEvalKit's judge is asked about a set: `file` where it has one for the set.
+
+    Raises:
+        JudgeError: the file cannot be read, or holds no rubrics.
+    """
+    if file and load_rubrics(file).of(None, benchmark) is not None:
+        return file
     return OPTION if benchmark in MATCHED else RUBRIC
 
 
-def rubric_of(judged: RunMeta) -> Rubric | None:
-    """Return the rubric of a judge's run if it is one of EASI's; earlier versions graded every set by `easi`."""
-    name = judged.spec.data.options.get("rubric")
-    return built_in(name) if judged.spec.benchmark == JUDGED and name in (RUBRIC, OPTION) else None
+def rubric_of(judged: RunMeta, benchmark: str) -> Rubric | None:
+    """Return the rubric of a judge's run about a set: one of EASI's, or that of a file (`snellen prompts import`).
+
+    Earlier versions graded every set by `easi`. None for another rubric, and for a file that is gone.
+    """
+    name = judged.spec.data.options.get("rubric", "")
+    if judged.spec.benchmark != JUDGED or not (name in (RUBRIC, OPTION) or name.endswith(".toml")):
+        return None
+    try:
+        return load_rubrics(name).of(None, benchmark)
+    except JudgeError:
+        return None
 
 
 def beside(source: RunFolder) -> RunFolder | None:
@@ -85,9 +99,9 @@ def beside(source: RunFolder) -> RunFolder | None:
     folder = RunFolder(derived_folder(source.path, JUDGED))
     try:
         meta = verified_meta(folder)
+        rubric = rubric_of(meta, source.meta().spec.benchmark)
     except RunError:
         return None
-    rubric = rubric_of(meta)
     if rubric is None or not (meta.state == "complete" and meta.coverage.full):
         return None
     return folder if meta.identity.get("data") == about(source, rubric) else None
@@ -106,7 +120,7 @@ def judgement(source: RunFolder, meta: RunMeta, benchmark: Benchmark, judged: Ru
         judged: what `beside` found.
     """
     verdicts, about = read(judged, source), judged.meta()
-    rubric = rubric_of(about) or built_in(RUBRIC)
+    rubric = rubric_of(about, benchmark.name) or built_in(RUBRIC)
     builder = ScoreBuilder()
     replies = without = 0
     grades = dict.fromkeys(GRADES.values(), 0)

@@ -33,6 +33,7 @@ from snellen.runs.caveats import reply_faults
 from snellen.runs.perform import open_scattered, require_protocol
 from snellen.runs.run import Run
 from snellen.runs.scoring import live_builder
+from snellen.scoring.rubric import usable_rubrics
 from snellen.sources.hub import HUB
 from snellen.text import slug
 
@@ -56,6 +57,7 @@ class EasiSettings:
         nproc, ray: see docs/scale-out.md.
         judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
         judge_options: endpoint and key of the judge.
+        judge_prompts: a file with a harness's judge prompts, in place of Snellen's; empty: none.
         judging: False leaves verdicts that are there out of the figures too.
         rerun: runs that are there are moved to `earlier/` and begun anew.
     """
@@ -75,6 +77,7 @@ class EasiSettings:
     judge: str | None = None
     threshold: float = 0.025
     judging: bool = True
+    judge_prompts: str = ""
     rerun: bool = False
     judge_options: ModelOptions = judged.DEFAULTS
 
@@ -92,6 +95,8 @@ def plan(settings: EasiSettings) -> Board:
         UsageError: options that nobody has or that exclude each other. JudgeError: a judge without a key.
     """
     who = judged.checked(settings.judge, settings.judge_options) if settings.judging else None
+    if settings.judge_prompts:
+        usable_rubrics(settings.judge_prompts)
     require_protocol(settings.benchmark_options, settings.system)
     open_scattered(settings.model, settings.options, settings.nproc, settings.ray)  # cheap: nothing is loaded yet
     rows = []
@@ -265,7 +270,9 @@ def _figures(settings: EasiSettings, board: Board, row: BenchmarkRow, watch: Eas
     row.wants_judge = row.unread.over(settings.threshold)
     if settings.judging and row.wants_judge and board.judge is not None and not board.interrupted:
         _move(row, "judging", watch)
-        row.notes += judged.ask(done, board.judge, _Shown(row, watch), aside, settings.judge_options)
+        row.notes += judged.ask(
+            done, board.judge, _Shown(row, watch), aside, settings.judge_options, settings.judge_prompts
+        )
     judge_run = judged_scores.beside(done.folder) if settings.judging else None
     if judge_run is not None:
         row.judgement = judged_scores.judgement(done.folder, done.meta, done.benchmark, judge_run)

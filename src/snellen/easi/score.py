@@ -113,7 +113,7 @@ def _scored(
     run = source.run
     if run is not None:
         verdicts = None if judged is None else read(judged, run.folder)
-        rubric = None if judged is None else judged_scores.rubric_of(judged.meta())
+        rubric = None if judged is None else judged_scores.rubric_of(judged.meta(), run.benchmark.name)
         for sample, record in in_order(run):
             score = (
                 score_record(sample, record, run.benchmark.score[profile])
@@ -190,14 +190,16 @@ def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> d
         "repeats": spec.repeats,
         "questions": count,
         "versions": meta.environment.get("versions", {}),
-        "judge": None if judged is None else _judge(judged.meta()),
+        "judge": None if judged is None else _judge(judged.meta(), run.benchmark.name),
     }
 
 
-def _judge(meta: RunMeta) -> dict[str, str]:
-    """Return the judge that decided, with its rubric."""
-    rubric = judged_scores.rubric_of(meta) or built_in(judged_scores.RUBRIC)
-    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": f"{rubric.name} {rubric.digest}"}
+def _judge(meta: RunMeta, benchmark: str) -> dict[str, str]:
+    """Return the judge that decided, with its rubric and whose words that is."""
+    rubric = judged_scores.rubric_of(meta, benchmark) or built_in(judged_scores.RUBRIC)
+    words = {"words": rubric.source} if rubric.source else {}
+    name = f"{rubric.name.rpartition('/')[2]} {rubric.digest}"
+    return {"model": meta.spec.model, "fingerprint": meta.fingerprint, "rubric": name, **words}
 
 
 def _frames(task: Task, half: str, options: Mapping[str, str]) -> int | str | None:

@@ -21,8 +21,10 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.fgbmk import locate, question_text
 from snellen.benchmarks.fgbmk.catalogue import BIAS, Member, catalogue
 from snellen.benchmarks.fgbmk.row_kinds import members_of_rows
+from snellen.benchmarks.registry import MANIFEST
 from snellen.errors import DataError
 from snellen.questions.templates import FIELDS, load_templates
+from snellen.sources.blobs import FileBlob
 from snellen.sources.rows import salvaged
 
 MOST_STEMS = 16
@@ -56,12 +58,16 @@ def read(path: Path) -> ImportedTemplates:
     Of data sets with different stems those with more questions count; the others are named in the remarks.
 
     Raises:
-        DataError: no question file of FG-BMK is there, or none whose texts are filled-in templates.
+        DataError: no question file of FG-BMK is there, or none whose texts are filled-in templates; or Snellen built the set.
     """
     counts: defaultdict[Member, Counter[str]] = defaultdict(Counter)
     faults: dict[Member, str] = {}
+    built: set[Path] = set()
     for files in locate.files(Data(path=path)).values():
         for file in files:
+            if isinstance(file.blob, FileBlob) and (by_snellen := _built(file.blob.path)):
+                built.add(by_snellen)
+                continue
             rows = salvaged(file.blob)
             owned = (
                 members_of_rows(rows, file.attributes)
@@ -86,12 +92,19 @@ def read(path: Path) -> ImportedTemplates:
         votes[section_of(member)][tuple(sorted(counts[member]))] += counts[member].total()
     if not votes:
         why = "; ".join(f"{member.name}: {fault}" for member, fault in faults.items())
+        if built:
+            why = f"{why or 'no other file is there'}; Snellen built the set in {', '.join(map(str, sorted(built)))}"
         raise DataError(f"{path}: no question file holds filled-in templates: {why}", locate.HINT)
     stems = {
         section: max(votes[section].items(), key=lambda vote: vote[::-1])[0] for section in FIELDS if section in votes
     }
     source = _source([member for member in counts if member not in faults])
     return ImportedTemplates(_with_bias(stems), tuple(_remarks(stems, counts, faults)), source)
+
+
+def _built(path: Path) -> Path | None:
+    """Return the folder of the set that Snellen built and a question file belongs to; None for a file of others."""
+    return next((folder for folder in path.absolute().parents[:3] if (folder / MANIFEST).is_file()), None)
 
 
 def _with_bias(stems: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

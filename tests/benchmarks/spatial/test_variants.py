@@ -15,7 +15,7 @@ from snellen.benchmarks.spatial.scorers import corecognition
 from snellen.benchmarks.spatial.tasks import EVERY
 from snellen.benchmarks.table.declaration import declaration
 from snellen.easi.names import chosen
-from snellen.errors import DataError, UsageError
+from snellen.errors import DataError, SnellenError, UsageError
 from snellen.scoring.scores import ScoreBuilder
 
 
@@ -162,3 +162,13 @@ def test_figures_of_corecognition_by_concept_and_stage(tmp_path: Path) -> None:
     assert values["Stage Sensorimotor_accuracy"] == 0.5 and values["Boundary_accuracy"] == 0.0
     asked = Data(path=path, options={"subset": "stage formal operational"})
     assert [sample.id for sample in registry.find("corecognition").samples(asked)] == ["a2"]
+
+
+def test_a_set_that_vlmevalkit_has_no_table_of_names_none_in_its_messages(tmp_path: Path) -> None:
+    wrong = tmp_path / "answers.docx"
+    wrong.write_text("")
+    for path in (None, wrong, tmp_path):
+        with pytest.raises(SnellenError) as raised:
+            next(iter(registry.find("corecognition").samples(Data(path=path))))
+        text = f"{raised.value.message} {raised.value.hint}"
+        assert "table of ." not in text and ", .tsv was" not in text and "VLMEvalKit's table" not in text

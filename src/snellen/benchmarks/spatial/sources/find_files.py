@@ -20,7 +20,7 @@ VARIANT = re.compile(r"_(?:\d+frame|\d+fps|default|(?:zeroshot|manual)_cot)$")
 def kit_tables(task: Task, part: str = "") -> tuple[str, ...]:
     """File names of VLMEvalKit's tables of a benchmark: its data names without the number of frames."""
     names = [VARIANT.sub("", name) for name in task.kit.split(", ")]
-    return tuple(f"{name}.tsv" for name in names if part in name.lower())
+    return tuple(f"{name}.tsv" for name in names if name and part in name.lower())
 
 
 def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...], tuple[str, ...]]:

@@ -58,7 +58,8 @@ def source(task: Task, part: str, data: Data) -> QuestionSource:
         DataError: nothing there, or nothing of this benchmark in it.
     """
     if data.path is None:
-        hint = f"Give it: --data hf:{task.hub}, or a folder, a parquet or JSON file, or VLMEvalKit's table."
+        kit = ", or VLMEvalKit's table" if task.kit else ""
+        hint = f"Give it: --data hf:{task.hub}, or a folder, a parquet or JSON file{kit}."
         raise UsageError(f"{task.name} needs its data, and none was given", hint)
     subsets = () if task.in_payload else chosen_subsets(task, data)
     task = for_subsets(task, subsets)
@@ -89,9 +90,9 @@ def _file(task: Task, part: str, path: Path, media: Path) -> QuestionSource:
     if path.suffix.lower() in TABLES:
         require_own(task, path)
         return OfficialFiles(task, part, path, (path,), media)
+    kit = f", or VLMEvalKit's table of {task.kit}" if task.kit else ""
     raise DataError(
-        f"{path}: a folder, {', '.join(TABLES)}, .zip or .tsv was expected",
-        f"Give what {task.hub} holds, or VLMEvalKit's table of {task.kit}.",
+        f"{path}: a folder, {', '.join(TABLES)}, .zip or .tsv was expected", f"Give what {task.hub} holds{kit}."
     )
 
 
@@ -277,7 +278,7 @@ class KitFile:
 
 def names(task: Task, part: str = "") -> tuple[str, ...]:
     """File names of a benchmark's tables: the kit's, with and without the number of frames, then the authors' own."""
-    of_data = (f"{name}.tsv" for name in task.kit.split(", ") if part in name.lower())
+    of_data = (f"{name}.tsv" for name in task.kit.split(", ") if name and part in name.lower())
     own = (name for name in task.files if name.endswith(".tsv"))
     return tuple(dict.fromkeys(chain(kit_tables(task, part), of_data, own)))
 
