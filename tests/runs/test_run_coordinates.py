@@ -302,3 +302,53 @@ def test_the_space_is_asked_for_where_a_gold_box_reaches_over_its_image(tmp_path
         snellen.evaluate(str(path), model, **settings)
     run = snellen.evaluate(str(path), model, benchmark_options={"gold-space": "pixel:xyxy"}, **settings)
     assert value(run, "accuracy@0.5") == pytest.approx(4 / 5)
+
+
+@pytest.mark.parametrize(
+    ("space", "found"),
+    [
+        ("unit:xyxy", "5 of 5 reach over their images"),
+        ("percent", "5 of 5 reach over their images"),
+        ("thousand:xywh", "3 of 5 reach over their images or are inverted"),
+    ],
+)
+def test_a_named_space_that_the_gold_boxes_cannot_be_in_is_refused(tmp_path, space, found):
+    path = table(tmp_path)
+    with pytest.raises(UsageError, match=found) as refused:
+        run = {"images": tmp_path / "images", "benchmark_options": {"gold-space": space}, "out": tmp_path / "run"}
+        snellen.evaluate(str(path), f"replay:{replies(tmp_path, thousandths)}", **run)
+    assert f"--gold-space {space}" in str(refused.value) and "was expected" in str(refused.value)
+    assert "The column fits pixel:xyxy: --gold-space pixel:xyxy." in str(refused.value.hint)
+
+
+def test_shares_are_no_pixels_even_though_they_lie_in_every_image(tmp_path):
+    path = table(tmp_path, lambda box: (json.dumps([0.1, 0.2, 0.5, 0.75]),))
+    with pytest.raises(UsageError, match="no number is above 1"):
+        data = snellen.benchmarks.base.Data(images=tmp_path / "images", options={"gold-space": "pixel"})
+        open_table(str(path)).table.survey(data)
+
+
+@pytest.mark.parametrize("cell", ["[NaN, 20, 300, 460]", "[20, nan, 300, 460]", "[[20, 20, Infinity, 460]]"])
+@pytest.mark.parametrize("others", [True, False])
+def test_a_gold_box_without_a_number_leaves_its_row_out(tmp_path, cell, others):
+    path = table(tmp_path, lambda box: (json.dumps(box) if others and box != BOXES[1] else cell,))
+    data = snellen.benchmarks.base.Data(images=tmp_path / "images")
+    if not others:
+        with pytest.raises(DataError, match=r"none of its 5 rows can be asked.*(is no number|is not a box)"):
+            open_table(str(path)).table.survey(data)
+        return
+    surveyed = open_table(str(path)).table.survey(data)
+    assert surveyed.kinds == {"box": 4}
+    (omitted,) = surveyed.omitted.values()
+    assert omitted.reason.endswith("a coordinate is no number") or "is not a box of four numbers" in omitted.reason
+    assert cell in omitted.reason
+
+
+def test_a_gold_box_in_columns_names_the_one_without_a_number(tmp_path):
+    path = table(
+        tmp_path,
+        lambda box: (*box[:3], "NaN" if box == BOXES[1] else box[3]),
+        ("image", "question", "x1", "y1", "x2", "y2"),
+    )
+    surveyed = open_table(str(path)).table.survey(snellen.benchmarks.base.Data(images=tmp_path / "images"))
+    assert [row.reason for row in surveyed.omitted.values()] == ["its box has no number as 'y2': 'NaN'"]

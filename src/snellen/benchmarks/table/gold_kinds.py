@@ -25,6 +25,7 @@ from snellen.scoring.answers import AnswerContext, GoldError, answer_type, kinds
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded as fold
 from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
+from snellen.scoring.answers.written_regions import NO_NUMBER
 
 OPEN = "open"
 """The name of a kind that the gold cell decides, for a question without options."""
@@ -176,12 +177,17 @@ def form_of_value(cell: Any) -> str:
         whole = cell == int(cell) if cell == cell and abs(cell) < 1e18 else False
         return ("bit" if cell in (0, 1) else "whole") if whole and cell >= 0 else "number"
     if isinstance(cell, (list, tuple)):
-        if cell and all(isinstance(one, (list, tuple)) and len(one) == 4 and all(map(_is_number, one)) for one in cell):
+        if cell and all(isinstance(one, (list, tuple)) and len(one) == 4 and _are_coordinates(one) for one in cell):
             return "boxes"
         if cell and all(isinstance(one, dict) and not {"bbox", "bbox_2d", "box_2d"}.isdisjoint(one) for one in cell):
             return "boxes"
-        return {4: "box", 2: "point"}.get(len(cell), "texts") if cell and all(map(_is_number, cell)) else "texts"
+        return {4: "box", 2: "point"}.get(len(cell), "texts") if _are_coordinates(cell) else "texts"
     return "json" if isinstance(cell, dict) else "text"
+
+
+def _are_coordinates(values: Sequence[Any]) -> bool:
+    """Return True for numbers; a missing one is a fault of its row, which is no list of texts for it."""
+    return any(map(_is_number, values)) and all(one is None or _is_number(one) for one in values)
 
 
 def _is_number(value: Any) -> bool:
@@ -218,7 +224,7 @@ def form_of(text: str) -> str:
 
 def _literal_form(text: str) -> str:
     try:
-        value = literal(text)
+        value = literal(NO_NUMBER.sub("null", text))
     except NoLiteralError:
         return "text"
     return form_of_value(value)

@@ -14,10 +14,21 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from snellen.benchmarks.table.column_names import plain_name
+from snellen.benchmarks.table.declaration import AnswerSpace
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
-from snellen.errors import DataError
+from snellen.benchmarks.table.operations import CellError
+from snellen.errors import DataError, UsageError
 from snellen.scoring.answers.written_regions import Region, regions_of
-from snellen.scoring.coordinates import MOST, Coordinates, exact
+from snellen.scoring.coordinates import (
+    COORDINATES,
+    COORDINATES_BY,
+    MOST,
+    SENT,
+    SPACES,
+    Coordinates,
+    exact,
+    parse_coordinates,
+)
 
 OPTION = "gold-space"
 SIZED = 300
@@ -108,6 +119,28 @@ class GoldRegions(Struct):
         self, where: Coordinates, regions: Sequence[tuple[Region, Size | None]], *, bounds_only: bool = False
     ) -> bool:
         """Return True if (nearly) all regions lie in their images; with `bounds_only` in any order."""
+        return self._misfits(where, regions, bounds_only=bounds_only) <= MISFITS * len(regions)
+
+    def require_fit(self, where: Coordinates, option: str) -> None:
+        """Raise UsageError if most boxes and points cannot be written in a named space and order."""
+        misfits = self._misfits(where, self.regions)
+        numbers = [number for one, _ in self.regions for number in one.numbers if number is not None]
+        tiny = where.space not in ("unit", "percent") and numbers and 0 < max(numbers) < 1
+        if not tiny and 2 * misfits <= len(self.regions):
+            return
+        found = f"{misfits:,} of {len(self.regions):,} reach over their images or are inverted in it"
+        fits = [str(one) for one in self.fits() if one != where]
+        raise UsageError(
+            f"{option} {where}: the gold boxes or points are in another space: {'no number is above 1' if tiny else found}; "
+            f"{SPACES[where.space]} was expected, as {where.box_form}",
+            f"The column fits {' and '.join(fits)}: {option} {fits[0]}."
+            if fits
+            else f"Correct the column, or {option}.",
+        )
+
+    def _misfits(
+        self, where: Coordinates, regions: Sequence[tuple[Region, Size | None]], *, bounds_only: bool = False
+    ) -> int:
         misfits = 0
         for region, size in regions:
             order = _KEYED.get(region.form)
@@ -121,7 +154,7 @@ class GoldRegions(Struct):
             )
             is_box = len(corners) == 2 or bounds_only or (corners[0] < corners[2] and corners[1] < corners[3])
             misfits += not (is_within and is_box)
-        return misfits <= MISFITS * len(regions)
+        return misfits
 
     def _is_by_chance(self, small: str, large: str) -> bool:
         """Return True if regions of the larger space would hardly all lie in the smaller one."""
@@ -131,6 +164,37 @@ class GoldRegions(Struct):
             if extents[0] is not None and extents[1] is not None:
                 chance += sum(math.log(min(1.0, one / other)) for one, other in zip(*extents, strict=True))
         return chance < math.log(CHANCE)
+
+
+def spaces_of(
+    regions: GoldRegions, options: Mapping[str, str], declared: AnswerSpace, notes: list[str]
+) -> dict[str, Any]:
+    """Return in which spaces gold boxes and replies are read, by the names of `TableRules`; note what the column says.
+
+    Raises:
+        DataError, UsageError: see `GoldRegions.open_question` and `require_fit`.
+    """
+    option = f"--{OPTION}" if options.get(OPTION) else "[answer] gold"
+    named = options.get(OPTION) or declared.gold
+    gold = parse_coordinates(named, option) if named else None
+    chosen = options.get(COORDINATES, "")
+    fits = regions.fits() if gold is None else ()
+    if gold is not None:
+        regions.require_fit(gold, option)
+    elif len(fits) == 1:
+        gold = fits[0]
+    if regions.regions and gold is not None:
+        notes.append(f"gold coordinates are {gold} ({SPACES[gold.space]})")
+    elif regions.regions:
+        fits, said = regions.open_question(fits, chosen)
+        notes += [said] if said else []
+    return {
+        "gold": gold,
+        "gold_fits": fits if gold is None else (),
+        "coordinates": parse_coordinates(chosen) if chosen else None,
+        "asks_space": bool(chosen) and not options.get(COORDINATES_BY, "").startswith("family"),
+        "sent_size": options.get(SENT, ""),
+    }
 
 
 def box_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -163,9 +227,14 @@ def joined_columns(
     if not isinstance(spec, tuple) or len(spec) not in (2, 4):
         return read
 
+    is_box = bool(order_of_columns(spec))
+
     def joined(row: Mapping[str, Any], number: int) -> Any:
         cells = read(row, number)
         numbers = [exact(cell) for cell in cells]
+        if None in numbers and is_box:
+            name, cell = next((name, cell) for name, cell, one in zip(spec, cells, numbers, strict=True) if one is None)
+            raise CellError(f"its box has no number as {name!r}: {str(cell)[:40]!r}")
         return [_plain(one) for one in numbers if one is not None] if None not in numbers else cells
 
     return joined

@@ -421,7 +421,7 @@ def _typed_answer(
     try:
         gold = checked(kind, text, AnswerContext(question=question, **known))
     except GoldError as error:
-        if is_certain or kind in ("box", "point"):
+        if is_certain or kind in SIDES:
             raise CellError(f"answer {error}") from error
         return text, "text", rules.alike.level_of(text)
     return (gold if kind == "truth" else text), kind, known

@@ -25,8 +25,13 @@ from snellen.benchmarks.table.cells import CONVENTIONS
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import kind_named
-from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
-from snellen.benchmarks.table.gold_regions import GoldRegions, joined_columns, may_hold_regions, order_of_columns
+from snellen.benchmarks.table.gold_regions import (
+    GoldRegions,
+    joined_columns,
+    may_hold_regions,
+    order_of_columns,
+    spaces_of,
+)
 from snellen.benchmarks.table.image_checks import ImageChecks, OnRead
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, AbsentImages, ImageRoot, codes_of_names
 from snellen.benchmarks.table.kit_reading import FORMS as KIT_FORMS
@@ -69,7 +74,6 @@ from snellen.benchmarks.table.rows import (
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
-from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, SENT, SPACES, parse_coordinates
 from snellen.scoring.grounding import blob_size
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
@@ -429,31 +433,9 @@ class _Surveyor:
                 "alike": golds.alike(),
                 "labels": tuple(sorted(labels - {""})),
                 "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
-                **self._spaces(regions, recognised.notes),
+                **spaces_of(regions, self.data.options, self.declaration.answer, recognised.notes),
             },
         )
-
-    def _spaces(self, regions: GoldRegions, notes: list[str]) -> dict[str, Any]:
-        """Return in which spaces gold boxes and replies are read, by the names of `TableRules`; note what the column says."""
-        options, declared = self.data.options, self.declaration.answer
-        named = options.get(GOLD_OPTION) or declared.gold
-        gold = parse_coordinates(named, "--gold-space") if named else None
-        chosen = options.get(COORDINATES, "")
-        fits = regions.fits() if gold is None else ()
-        if gold is None and len(fits) == 1:
-            gold = fits[0]
-        if regions.regions and gold is not None:
-            notes.append(f"gold coordinates are {gold} ({SPACES[gold.space]})")
-        elif regions.regions:
-            fits, said = regions.open_question(fits, chosen)
-            notes += [said] if said else []
-        return {
-            "gold": gold,
-            "gold_fits": fits if gold is None else (),
-            "coordinates": parse_coordinates(chosen) if chosen else None,
-            "asks_space": bool(chosen) and not options.get(COORDINATES_BY, "").startswith("family"),
-            "sent_size": options.get(SENT, ""),
-        }
 
     def _is_compared(self, table: Rows) -> bool:
         """Return True if the user asks for the difference to VLMEvalKit's reading: -o as_kit=false."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from snellen.scoring.answers.base import AnswerContext, AnswerType, Found
+from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.structure import json_in
 from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, places_of, regions_of
 from snellen.scoring.coordinates import Coordinates, Numbers
@@ -87,6 +87,12 @@ class Grounded(AnswerType):
         if self._several and text.strip() in ("[]", "```json\n[]\n```"):
             return ()
         return self.value_of(regions_of(text))
+
+    def parse_gold(self, cell: Any) -> Value:
+        value: Value | Fault = super().parse_gold(cell)
+        if isinstance(value, Fault):
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}: {value}")
+        return value
 
     def value_of(self, regions: Sequence[Region]) -> Value | Fault | None:
         """Return the value of written regions; None where there are none of the kind that was asked for."""

@@ -26,7 +26,7 @@ _NUMBERS = re.compile(_NUMBER, re.IGNORECASE)
 _BARE = re.compile(
     rf"[\s,;\[\](){{}}]*(?:(?:{_NUMBER})[\s,;\[\](){{}}]+)*(?:{_NUMBER})[\s,;\[\](){{}}]*", re.IGNORECASE
 )
-_NO_NUMBER = re.compile(r"(?<![\w\"'])[-−]?(?:nan|inf(?:inity)?)(?![\w\"'])", re.IGNORECASE)
+NO_NUMBER = re.compile(r"(?<![\w\"'])[-−]?(?:nan|inf(?:inity)?)(?![\w\"'])", re.IGNORECASE)
 _GROUP = re.compile(rf"[\[(]\s*((?:{_NUMBER})(?:\s*,\s*(?:{_NUMBER})){{1,3}})\s*[\])]", re.IGNORECASE)
 _LABEL = re.compile(r"<ref>([^<]{0,200})</ref>|<\|object_ref_start\|>([^<]{0,200})<\|object_ref_end\|>")
 _TAG = re.compile(r"</?\|?[a-zA-Z_]{2,20}\|?>")
@@ -75,7 +75,7 @@ def regions_of(data: Any) -> list[Region]:
         text = click[1] if _named(click[1]) else _ATTRIBUTE.sub("", click[1]).replace("'", "").replace('"', "")
     label = next((part for match in _LABEL.finditer(text) for part in match.groups() if part), "")
     text = _TAG.sub(" ", _LABEL.sub(" ", text)).strip(" ,.\n")
-    value = whole_json(_NO_NUMBER.sub("null", text))
+    value = whole_json(NO_NUMBER.sub("null", text))
     if value is not None:
         return [region._replace(label=region.label or label) for region in _in_data(value)]
     if named := _named(text):
