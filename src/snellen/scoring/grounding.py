@@ -22,6 +22,8 @@ from snellen.media.decode import read_header
 from snellen.scoring.answers.base import AnswerContext
 from snellen.scoring.answers.grounded import INVERTED, Fault, Frame, Grounded, Located, Value
 from snellen.scoring.answers.structure import whole_json
+from snellen.scoring.answers.video_moment import Moment, VideoMoment
+from snellen.scoring.answers.video_moment import overlap as moment_overlap
 from snellen.scoring.answers.written_regions import Region, regions_of, tags_of
 from snellen.scoring.coordinates import MOST, REPLY_SPACE, SIDES, Coordinates, Numbers, SentSize, parse_coordinates
 from snellen.scoring.extract import Reading, read_as
@@ -68,6 +70,21 @@ def score_grounded(sample: Sample, reply: str) -> Score:
     detail[ODD] = _oddness(reading.value, reply_frame)
     verdict = "correct" if value == 1 else "partial" if value > 0 else "wrong"
     return Score(value, _plain(reading.value), verdict, reading.reason, detail)  # type: ignore[arg-type]
+
+
+def score_moment(answer: VideoMoment, target: Any, reply: str) -> Score:
+    """Score a reply with a moment of a video: right if it overlaps the gold moment by half or more; `detail` has the overlap."""
+    gold, reading = answer.parse_gold(target), read_as(answer, reply)
+    value: Moment | Fault | None = reading.value
+    if isinstance(value, Moment) and value.unit not in ("", gold.unit):
+        value = Fault(f"a moment in {value.unit}, and one in {gold.unit} was asked for")
+    if not isinstance(value, Moment):
+        return Score(0.0, None, "invalid", reading.reason if value is None else str(value), {IOU: "0.0"})
+    share = moment_overlap(value, gold)
+    detail = {IOU: str(float(share))}
+    if share < OVERLAP:
+        return Score(0.0, answer.show(value), "wrong", reading.reason, detail)
+    return Score(1.0, answer.show(value), "correct", reading.reason, detail)
 
 
 def grounded_reading(sample: Sample, reply: str) -> Reading | None:

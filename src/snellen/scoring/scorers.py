@@ -13,6 +13,7 @@ from snellen.errors import DataError
 from snellen.scoring import metrics
 from snellen.scoring.answers import AnswerContext, AnswerType
 from snellen.scoring.answers.base import LEVELS
+from snellen.scoring.answers.video_moment import VideoMoment
 from snellen.scoring.coordinates import is_grounded
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
 from snellen.scoring.extract.base import VERBATIM
@@ -139,6 +140,10 @@ def by_kind(sample: Sample, reply: str) -> Score:
         from snellen.scoring.grounding import score_grounded  # most benchmarks have no coordinates
 
         return score_grounded(sample, reply)
+    if sample.kind == "moment":
+        from snellen.scoring.grounding import score_moment
+
+        return score_moment(VideoMoment(), sample.target, reply)
     return judged(sample, reply) if sample.kind == "judged" else _score(sample.kind, sample, reply)
 
 

@@ -97,6 +97,14 @@ class AnswerCounts(Struct):
                 f"Say which: --map answer={column}:bool or --map answer={column}:number. No request was sent.",
             )
 
+    def require_moment_or_point(self, column: str, name: str) -> None:
+        """Raise UsageError if answers about clips are two numbers each, which could be moments or points."""
+        if self.open.rows and self.open.forms["point"] == self.open.rows:
+            raise UsageError(
+                f"{name}: every answer in {column!r} is two numbers: start and end of a moment, or x and y of a point",
+                "Say which: --kind moment or --kind point. No request was sent.",
+            )
+
     def single_kind(self, column: str, name: str) -> Kind:
         """Return the one kind of all open answers, for a declared rule that reads them alike. Raises as `require_kind`."""
         if self.open.is_truth:

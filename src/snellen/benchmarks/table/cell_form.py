@@ -33,6 +33,7 @@ AnswerForm: TypeAlias = Literal[
     "boxes",
     "point",
     "points",
+    "moment",
     "formula",
     "json",
     "judged",

@@ -26,7 +26,7 @@ from snellen.benchmarks.table.cells import (
 from snellen.benchmarks.table.column_names import IMAGE_IDS, plain_name, role_names
 from snellen.benchmarks.table.declaration import OWN_NAMES, AnswerForm, Cell, CellSpec
 from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
-from snellen.benchmarks.table.gold_regions import box_columns
+from snellen.benchmarks.table.gold_regions import box_columns, moment_columns
 from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import is_address, names_media
 from snellen.benchmarks.table.languages import language_of
@@ -424,8 +424,9 @@ class _Table:
             ]
         if len(columns) > 1 and "options" in self.roles:
             columns = self._agreeing(columns)
-        if not columns and (box := box_columns(name for name in self.columns if name not in self.in_use)):
-            self._take("answer", box)
+        free = [name for name in self.columns if name not in self.in_use]
+        if not columns and (several := box_columns(free) or moment_columns(free)):
+            self._take("answer", several)
             return
         if not columns:
             for column in self._named("answer", strong=True)[:1]:

@@ -25,6 +25,7 @@ from snellen.scoring.answers import AnswerContext, GoldError, answer_type, kinds
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded as fold
 from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
+from snellen.scoring.answers.video_moment import Moment, moment_names, moments_in
 from snellen.scoring.answers.written_regions import NO_NUMBER
 
 OPEN = "open"
@@ -76,6 +77,7 @@ class ColumnFacts(Struct, frozen=True):
         decimal: the decimal sign of numbers whose own signs do not tell.
         day_first: `01/02/2024` is in February; None: no cell tells.
         mixed_decimals: some numbers have a decimal point, others a comma.
+        about_clips: the questions are about clips, so that `0:12 - 0:20` is a moment.
     """
 
     bits_are_truth: bool = False
@@ -86,6 +88,7 @@ class ColumnFacts(Struct, frozen=True):
     decimal: str = "."
     day_first: bool | None = None
     mixed_decimals: bool = False
+    about_clips: bool = False
 
 
 class ColumnForms(Struct):
@@ -182,7 +185,10 @@ def form_of_value(cell: Any) -> str:
         if cell and all(isinstance(one, dict) and not {"bbox", "bbox_2d", "box_2d"}.isdisjoint(one) for one in cell):
             return "boxes"
         return {4: "box", 2: "point"}.get(len(cell), "texts") if _are_coordinates(cell) else "texts"
-    return "json" if isinstance(cell, dict) else "text"
+    if isinstance(cell, dict):
+        is_moment = len(cell) == 2 and "to" not in cell and moment_names(map(plain_name, cell)) is not None
+        return "moment" if is_moment else "json"
+    return "text"
 
 
 def _are_coordinates(values: Sequence[Any]) -> bool:
@@ -201,7 +207,7 @@ def form_of(text: str) -> str:
     Returns:
         `truth`, `letter` (of a truth value), `bit` (0 or 1), `whole` (a whole number from 0), `number`, `clock`, `colon` (a time or
         a ratio), `ratio`, `slashed` (a date whose month may stand first), `date`, `time`, `quantity`, `formula`, `box`, `boxes`, `point`,
-        `json`, `texts` (several accepted ones), else `text`.
+        `moment`, `json`, `texts` (several accepted ones), else `text`.
     """
     plain = undressed(text)
     if len(plain) < 4 and plain.isascii() and plain.isdigit():
@@ -308,7 +314,19 @@ _KIND_OF_FORM = {
     **{"clock": "time", "slashed": "date", "ratio": "quantity", "whole": "count", "bit": "count"},
     **{
         form: form
-        for form in ("truth", "number", "date", "time", "quantity", "formula", "box", "boxes", "point", "json")
+        for form in (
+            "truth",
+            "number",
+            "date",
+            "time",
+            "quantity",
+            "formula",
+            "box",
+            "boxes",
+            "point",
+            "moment",
+            "json",
+        )
     },
 }
 
@@ -316,6 +334,8 @@ _KIND_OF_FORM = {
 def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:
     """Return the kind of an open answer: of one text, number, truth value, list of numbers or object."""
     form = form_of(cell) if isinstance(cell, str) else form_of_value(cell)
+    if facts.about_clips and form in ("text", "texts") and any(isinstance(one, Moment) for one in moments_in(cell)):
+        return "moment"
     if form == "text":
         return "judged" if isinstance(cell, str) and is_free_text(cell, question) else "text"
     if form == "truth" and facts.words_are_labels:

@@ -18,6 +18,7 @@ from snellen.benchmarks.table.declaration import AnswerSpace
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.benchmarks.table.operations import CellError
 from snellen.errors import DataError, UsageError
+from snellen.scoring.answers.video_moment import moment_names
 from snellen.scoring.answers.written_regions import Region, regions_of
 from snellen.scoring.coordinates import (
     COORDINATES,
@@ -204,6 +205,12 @@ def box_columns(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(by_name[name] for name in named)
 
 
+def moment_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the two columns that hold the start and the end of a moment by their names; empty where there are none."""
+    by_name = {name: column for column in columns if (name := plain_name(column)) not in ("from", "to")}
+    return tuple(by_name[name] for name in moment_names(by_name) or ())
+
+
 def order_of_columns(spec: object) -> str:
     """Return the order that the names of the columns of an answer say; empty where they say none."""
     return COLUMNS.get(tuple(map(plain_name, spec)), "") if isinstance(spec, tuple) else ""
@@ -227,10 +234,18 @@ def joined_columns(
     if not isinstance(spec, tuple) or len(spec) not in (2, 4):
         return read
 
-    is_box = bool(order_of_columns(spec))
+    is_box, moment = bool(order_of_columns(spec)), moment_columns(spec)
 
     def joined(row: Mapping[str, Any], number: int) -> Any:
         cells = read(row, number)
+        if moment:
+            return dict(
+                zip(
+                    ("start_frame", "end_frame") if "frame" in moment[0].lower() else ("start", "end"),
+                    cells,
+                    strict=True,
+                )
+            )
         numbers = [exact(cell) for cell in cells]
         if None in numbers and is_box:
             name, cell = next((name, cell) for name, cell, one in zip(spec, cells, numbers, strict=True) if one is None)

@@ -373,7 +373,9 @@ def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tu
         else ()
     )
     is_several = (
-        len(texts) > 1 and kind_of(cell, rules.facts) not in SIDES and wanted in ("", OPEN, "text", "name", "judged")
+        len(texts) > 1
+        and kind_of(cell, rules.facts) not in (*SIDES, "moment")
+        and wanted in ("", OPEN, "text", "name", "judged")
     )
     kind = (
         wanted
@@ -421,7 +423,7 @@ def _typed_answer(
     try:
         gold = checked(kind, text, AnswerContext(question=question, **known))
     except GoldError as error:
-        if is_certain or kind in SIDES:
+        if is_certain or kind in SIDES or kind == "moment":
             raise CellError(f"answer {error}") from error
         return text, "text", rules.alike.level_of(text)
     return (gold if kind == "truth" else text), kind, known

@@ -31,6 +31,8 @@ RESERVED = frozenset(
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
 MOST_ODD = 0.2
 """Name of the share of replies whose coordinates show a wrong space, and up to where it is not worth a warning."""
+AT_HALF = {"box": "accuracy@0.5", "moment": "r1@0.5"}
+"""Name of the headline of a table of one such kind: the share of replies that overlap the gold answer by half."""
 POSITIONAL = ("choice", "truth")
 
 
@@ -51,8 +53,8 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
         figures.append(circular_accuracy(scores))
         first = _first_rotation(scores)
     boxes = list(region_figures(first))
-    is_boxes = "kind" in first.meta and set(first.meta["kind"].names) == {"box"} and grounding.IOU in first.meta
-    figures.append(metrics.accuracy(first, "accuracy@0.5" if is_boxes else "accuracy"))
+    named = first.meta["kind"].names if grounding.IOU in first.meta else ()
+    figures.append(metrics.accuracy(first, AT_HALF.get(named[0], "accuracy") if len(named) == 1 else "accuracy"))
     figures += boxes
     kinds = scores.meta.get("kind")
     if kinds is not None and len(kinds.names) > 1:
@@ -66,19 +68,21 @@ def summarize(scores: Scores, profile: str) -> list[Metric]:
 
 
 def region_figures(scores: Scores) -> Iterator[Metric]:
-    """Yield the figures of questions for boxes and points: mean overlap, accuracy by overlap, distances.
+    """Yield the figures of questions for boxes, points and moments: mean overlap, accuracy by overlap, distances.
 
     A reply without a box has an overlap of 0. Distances are those of replies with a point.
     """
     for kind, rows in scores.by("kind") if scores.meta.keys() & set(grounding.META) else ():
         rows = rows.select(~np.isnan(rows.value))
-        if kind == "box" and grounding.IOU in rows.meta:
+        if kind in AT_HALF and grounding.IOU in rows.meta:
             shares = _numbers(rows, grounding.IOU, 0.0)
             yield _mean("iou", shares, rows)
             mixed = len(scores.meta["kind"].names) > 1
-            for least in (0.25, *((0.5,) if mixed else ()), 0.75, 0.9):
-                yield _mean(f"accuracy@{least:g}", (shares >= least).astype(np.float64), rows)
-            yield _mean("centre_in_box", _numbers(rows, grounding.CENTRE, 0.0), rows)
+            name, *steps = ("r1", 0.3, 0.7) if kind == "moment" else ("accuracy", 0.25, 0.75, 0.9)
+            for least in sorted({*steps, *((0.5,) if mixed else ())}):
+                yield _mean(f"{name}@{least:g}", (shares >= least).astype(np.float64), rows)
+            if kind == "box":
+                yield _mean("centre_in_box", _numbers(rows, grounding.CENTRE, 0.0), rows)
         elif kind == "boxes" and grounding.PRECISION in rows.meta:
             yield metrics.accuracy(rows, "f1@0.5")
             yield _mean("precision@0.5", _numbers(rows, grounding.PRECISION, 0.0), rows)

@@ -459,6 +459,7 @@ class _Surveyor:
         column = _named(rows["answer"])
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
         convention = form if form in CONVENTIONS else counts.convention(column, name)
+        about_clips = "video" in rows and "image" not in rows
         open_kind: Kind = ""
         if declared or (rule is not None and rule.read == "judged"):
             open_kind = OPEN_KINDS.get(rule.read if rule else "", "short")
@@ -466,7 +467,9 @@ class _Surveyor:
             open_kind = {"bool": "truth", "text": "short"}.get(form) or counts.single_kind(column, name)
         elif not form and "kind" not in rows:
             counts.require_kind(column, name)
-        facts = counts.open.facts()
+            if about_clips:
+                counts.require_moment_or_point(column, name)
+        facts = structs.replace(counts.open.facts(), about_clips=about_clips)
         if facts.decimal == "," and not facts.mixed_decimals:
             notes.append(f"numbers of `{column}` have a decimal comma")
         elif facts.mixed_decimals:

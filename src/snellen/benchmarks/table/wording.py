@@ -17,6 +17,7 @@ from snellen.benchmarks.table.languages import ENGLISH, Language, languages
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.prompts import prompt_text
 from snellen.benchmarks.table.question import Question
+from snellen.scoring.answers.video_moment import FRAMES
 from snellen.scoring.coordinates import FORMS, MOST, SIDES, Coordinates
 from snellen.types import Image, Part, Prompt, Text, Video
 
@@ -110,6 +111,8 @@ def requested_as(question: Question, form: str) -> str:
         return form
     if question.kind == "quantity" and isinstance(question.answer, str) and is_ratio(question.answer):
         return "ratio"
+    if question.kind == "moment" and "frame" in str(question.answer).casefold():
+        return FRAMES
     return _REQUESTED_AS.get(question.kind, question.kind)
 
 
