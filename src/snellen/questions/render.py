@@ -14,33 +14,15 @@ from msgspec import Struct
 from snellen.questions.distractors import KINSHIP, NONE
 from snellen.questions.sampling import RIGHT, QuestionArrays
 from snellen.questions.templates import Templates, fill, listed
+from snellen.sources.arrow import schema_of
 
 ROWS = 1 << 15
 _QUOTED, _LISTED, _VALUES = "\x01", "\x02", "\x03"
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("ask", pa.string()),
-        ("level", pa.string()),
-        ("depth", pa.int8()),
-        ("kind", pa.string()),
-        ("image", pa.string()),
-        ("source", pa.string()),
-        ("text", pa.string()),
-        ("target", pa.string()),
-        ("options", pa.list_(pa.string())),
-        ("right", pa.int8()),
-        ("label", pa.string()),
-        ("asked", pa.string()),
-        ("path", pa.string()),
-        ("kinship", pa.list_(pa.string())),
-        ("siblings", pa.int8()),
-        ("cousins", pa.int8()),
-        ("others", pa.int8()),
-        ("stem", pa.int8()),
-        ("chance", pa.float64()),
-        ("aliases", pa.list_(pa.string())),
-    ]
+SCHEMA = schema_of(
+    "id VARCHAR, ask VARCHAR, level VARCHAR, depth TINYINT, kind VARCHAR, image VARCHAR, source VARCHAR, "
+    "text VARCHAR, target VARCHAR, options VARCHAR[], right TINYINT, label VARCHAR, asked VARCHAR, path VARCHAR, "
+    "kinship VARCHAR[], siblings TINYINT, cousins TINYINT, others TINYINT, stem TINYINT, chance DOUBLE, "
+    "aliases VARCHAR[]"
 )
 
 

@@ -9,55 +9,29 @@ import pyarrow as pa
 
 from snellen.engine.final_records import final_records
 from snellen.engine.folder_checks import INT64
-from snellen.engine.run_folder import RunFolder
+from snellen.engine.run_folder import RunFolder, Totals
+from snellen.runs.costs import cost_per_correct
 from snellen.runs.scoring import Scored
+from snellen.sources.arrow import schema_of
 from snellen.types import Metric, Record, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-RECORDS = pa.schema(
-    [
-        ("sample_id", pa.string()),
-        ("repeat", pa.int32()),
-        ("status", pa.string()),
-        ("text", pa.string()),
-        ("error_kind", pa.string()),
-        ("error", pa.string()),
-        ("attempts", pa.int32()),
-        ("latency_s", pa.float64()),
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("cost", pa.float64()),
-        ("cached_answer", pa.string()),
-        ("started_at", pa.float64()),
-        ("finished_at", pa.float64()),
-    ]
+RECORDS = schema_of(
+    "sample_id VARCHAR, repeat INTEGER, status VARCHAR, text VARCHAR, error_kind VARCHAR, error VARCHAR, "
+    "attempts INTEGER, latency_s DOUBLE, input_tokens BIGINT, output_tokens BIGINT, cost DOUBLE, "
+    "cached_answer VARCHAR, started_at DOUBLE, finished_at DOUBLE"
 )
-SCORES = pa.schema(
-    [
-        ("sample_id", pa.string()),
-        ("repeat", pa.int32()),
-        ("profile", pa.string()),
-        ("value", pa.float64()),
-        ("extracted", pa.string()),
-        ("verdict", pa.string()),
-        ("reason", pa.string()),
-    ]
+SCORES = schema_of(
+    "sample_id VARCHAR, repeat INTEGER, profile VARCHAR, value DOUBLE, extracted VARCHAR, verdict VARCHAR, "
+    "reason VARCHAR"
 )
-METRICS = pa.schema(
-    [
-        ("profile", pa.string()),
-        ("name", pa.string()),
-        ("value", pa.float64()),
-        ("n", pa.int64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("unit", pa.string()),
-        ("coverage", pa.float64()),
-        ("chance", pa.float64()),
-    ]
+METRICS = schema_of(
+    "profile VARCHAR, name VARCHAR, value DOUBLE, n BIGINT, low DOUBLE, high DOUBLE, unit VARCHAR, "
+    "coverage DOUBLE, chance DOUBLE"
 )
+OF_TOTALS = (*("ok", "error", "timeout", "refused", "input_tokens", "output_tokens", "cost", "cached", "seconds"),)
 
 
 def records_table(folder: RunFolder) -> pa.Table:
@@ -129,10 +103,27 @@ def metric_rows(metrics: Mapping[str, Sequence[Metric]]) -> Iterator[dict[str, A
                 "n": metric.n,
                 "low": None if metric.ci95 is None else metric.ci95[0],
                 "high": None if metric.ci95 is None else metric.ci95[1],
+                "interval": None if metric.interval is None else metric.interval.text,
                 "unit": metric.unit,
                 "coverage": metric.coverage,
                 "chance": metric.chance,
             }
+
+
+def run_figures(head: Metric | None, totals: Totals) -> dict[str, Any]:
+    """Return what a row about a run says of its headline and of its answers."""
+    return {
+        "answered": totals.done,
+        "headline": None if head is None else head.name,
+        "value": None if head is None else head.value,
+        "low": None if head is None or head.ci95 is None else head.ci95[0],
+        "high": None if head is None or head.ci95 is None else head.ci95[1],
+        "unit": None if head is None else head.unit or None,
+        "interval": None if head is None or head.interval is None else head.interval.text,
+        "uncounted": sum(totals.uncounted.values()),
+        "cost_per_correct": cost_per_correct(totals, head),
+        **{name: getattr(totals, name) for name in OF_TOTALS},
+    }
 
 
 def _table(schema: pa.Schema, rows: Iterable[dict[str, Any]]) -> pa.Table:

@@ -20,62 +20,25 @@ import pyarrow as pa
 from snellen.engine.final_records import final_records
 from snellen.errors import SnellenError, UsageError
 from snellen.runs.answer_view import answer_view, run_names
-from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, score_rows
-from snellen.runs.costs import cost_per_correct
+from snellen.runs.arrow import METRICS, RECORDS, SCORES, metric_rows, record_row, run_figures, score_rows
 from snellen.runs.run import Run, headline, load_run
 from snellen.runs.scoring import profiles_of, scores_of
 from snellen.runs.status import Overview, distinguishing, group_progress, overview, score_coverage
+from snellen.sources.arrow import schema_of
 
 BATCH = 10_000
 BATCH_CHARACTERS = 16_000_000
 """Text that one batch of rows holds at most, except for one longer row: some replies are as long as books."""
-RUNS = pa.schema(
-    [
-        ("path", pa.string()),
-        ("benchmark", pa.string()),
-        ("benchmark_version", pa.string()),
-        ("model", pa.string()),
-        ("fingerprint", pa.string()),
-        ("state", pa.string()),
-        ("date", pa.string()),
-        ("settings", pa.string()),
-        ("answered", pa.int64()),
-        ("coverage", pa.float64()),
-        ("headline", pa.string()),
-        ("value", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("unit", pa.string()),
-        ("interval", pa.string()),
-        ("asked", pa.int64()),
-        ("questions", pa.int64()),
-        ("repeats", pa.int32()),
-        ("seed", pa.int64()),
-        ("ok", pa.int64()),
-        ("error", pa.int64()),
-        ("timeout", pa.int64()),
-        ("refused", pa.int64()),
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("cost", pa.float64()),
-        ("uncounted", pa.int64()),
-        ("cached", pa.int64()),
-        ("cost_per_correct", pa.float64()),
-        ("seconds", pa.float64()),
-    ]
+RUNS = schema_of(
+    "path VARCHAR, benchmark VARCHAR, benchmark_version VARCHAR, model VARCHAR, fingerprint VARCHAR, "
+    "state VARCHAR, date VARCHAR, settings VARCHAR, answered BIGINT, coverage DOUBLE, headline VARCHAR, "
+    "value DOUBLE, low DOUBLE, high DOUBLE, unit VARCHAR, interval VARCHAR, asked BIGINT, questions BIGINT, "
+    "repeats INTEGER, seed BIGINT, ok BIGINT, error BIGINT, timeout BIGINT, refused BIGINT, input_tokens BIGINT, "
+    "output_tokens BIGINT, cost DOUBLE, uncounted BIGINT, cached BIGINT, cost_per_correct DOUBLE, seconds DOUBLE"
 )
-OF_SAMPLES = pa.schema(
-    [("kind", pa.string()), ("target", pa.string()), ("meta", pa.map_(pa.string(), pa.string()))],
-)
-OF_METRICS = pa.schema(
-    [
-        ("interval", pa.string()),
-        ("headline", pa.bool_()),
-        ("state", pa.string()),
-        ("answered", pa.int64()),
-        ("date", pa.string()),
-        ("settings", pa.string()),
-    ]
+OF_SAMPLES = schema_of("kind VARCHAR, target VARCHAR, meta MAP(VARCHAR, VARCHAR)")
+OF_METRICS = schema_of(
+    "interval VARCHAR, headline BOOLEAN, state VARCHAR, answered BIGINT, date VARCHAR, settings VARCHAR"
 )
 _FIGURES = re.compile(r"\b(?:headline|value|low|high|interval|cost_per_correct)\b|\*", re.IGNORECASE)
 """A query that may need the figures of the table `runs`: they take summary.json, or scoring again."""
@@ -279,7 +242,6 @@ def _named(
 def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
     meta, totals, coverage = run.meta, about.overview.totals, run.sized_meta.coverage
     head = headline(run) if about.figures else None
-    low, high = (None, None) if head is None or head.ci95 is None else head.ci95
     known = [count for count in (coverage.limit, coverage.of) if count is not None]
     version = meta.identity.get("benchmark_version")
     yield {
@@ -291,29 +253,12 @@ def _of_runs(run: Run, about: _About) -> Iterator[dict[str, Any]]:
         "state": about.overview.state,
         "date": about.overview.date or None,
         "settings": about.settings,
-        "answered": totals.done,
         "coverage": score_coverage(about.overview.coverage, head),
-        "headline": None if head is None else head.name,
-        "value": None if head is None else head.value,
-        "low": low,
-        "high": high,
-        "unit": None if head is None else head.unit or None,
-        "interval": None if head is None or head.interval is None else head.interval.text,
         "asked": min(known) if known else None,
         "questions": coverage.of,
         "repeats": meta.spec.repeats,
         "seed": meta.spec.data.seed,
-        "ok": totals.ok,
-        "error": totals.error,
-        "timeout": totals.timeout,
-        "refused": totals.refused,
-        "input_tokens": totals.input_tokens,
-        "output_tokens": totals.output_tokens,
-        "cost": totals.cost,
-        "uncounted": sum(totals.uncounted.values()),
-        "cached": totals.cached,
-        "cost_per_correct": cost_per_correct(totals, head),
-        "seconds": totals.seconds,
+        **run_figures(head, totals),
     }
 
 
@@ -348,11 +293,8 @@ def _of_metrics(run: Run, about: _About) -> Iterator[dict[str, Any]]:
         "date": about.overview.date or None,
         "settings": about.settings,
     }
-    metrics = (metric for rows in figures.values() for metric in rows)
-    for row, metric in zip(metric_rows(figures), metrics, strict=True):
-        interval = None if metric.interval is None else metric.interval.text
-        is_headline = row["profile"] == first and row["name"] == top
-        yield {**row, "interval": interval, "headline": is_headline, **standing}
+    for row in metric_rows(figures):
+        yield {**row, "headline": row["profile"] == first and row["name"] == top, **standing}
 
 
 TABLES: dict[str, tuple[pa.Schema, Callable[[Run, _About], Iterator[dict[str, Any]]]]] = {

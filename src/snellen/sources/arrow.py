@@ -6,8 +6,10 @@ a value is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,27 @@ from snellen.types import Blob
 
 SUFFIXES = (".arrow", ".feather")
 _FILE, _OLD_FEATHER = b"ARROW1", b"FEA1"
+_SQL_COLUMN = re.compile(r"(\w+) (\w+(?:\[\]|\([\w, ]+\))?)")
+
+
+@cache
+def sql_types() -> dict[str, Any]:
+    """Return Arrow's types by the names that DuckDB has for them."""
+    import pyarrow as pa
+
+    text = pa.string()
+    return {
+        **{"TINYINT": pa.int8(), "UTINYINT": pa.uint8(), "INTEGER": pa.int32(), "BIGINT": pa.int64()},
+        **{"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "VARCHAR": text},
+        **{"VARCHAR[]": pa.list_(text), "MAP(VARCHAR, VARCHAR)": pa.map_(text, text)},
+    }
+
+
+def schema_of(columns: str) -> Any:
+    """Return the Arrow schema of columns as SQL declares them: `name TYPE, …`."""
+    import pyarrow as pa
+
+    return pa.schema([(name, sql_types()[kind]) for name, kind in _SQL_COLUMN.findall(columns)])
 
 
 class ArrowReader:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -36,6 +35,7 @@ from snellen.engine.folder_checks import seal_own
 from snellen.engine.journal import storage_error
 from snellen.engine.run_folder import Totals
 from snellen.errors import UsageError
+from snellen.sources.arrow import schema_of
 from snellen.types import Metric
 from snellen.viewer.index.entries import FailureCount
 
@@ -74,18 +74,6 @@ SAMPLES = (
     "image_count INTEGER, meta MAP(VARCHAR, VARCHAR), target VARCHAR, cluster BIGINT"
 )
 """A sample: its place in the order of the benchmark, and the code of its id, by which records are joined with it."""
-ARROW_TYPES: dict[str, Any] = {
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "VARCHAR": pa.string(),
-    "DOUBLE": pa.float64(),
-    "FLOAT": pa.float32(),
-    "UTINYINT": pa.uint8(),
-    "BOOLEAN": pa.bool_(),
-    "VARCHAR[]": pa.list_(pa.string()),
-    "MAP(VARCHAR, VARCHAR)": pa.map_(pa.string(), pa.string()),
-}
-_COLUMN = re.compile(r"(\w+) (\w+(?:\[\]|\([\w, ]+\))?)")
 SCHEMA = f"""
 CREATE TABLE run_states(run INTEGER, key VARCHAR, set_no INTEGER, state VARCHAR);
 CREATE TABLE set_states(set_no INTEGER, name VARCHAR, benchmark VARCHAR, state VARCHAR);
@@ -578,7 +566,7 @@ def _texts(database: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str]]:
 
 def table_of(rows: Sequence[tuple[Any, ...]], columns: str) -> pa.Table:
     """Return rows as a table with the columns of SQL."""
-    schema = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in _COLUMN.findall(columns)])
+    schema = schema_of(columns)
     if not rows:
         return schema.empty_table()
     values = zip(*rows, strict=True)

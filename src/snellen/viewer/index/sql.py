@@ -17,12 +17,12 @@ from typing import Any
 
 import duckdb
 import msgspec
-import pyarrow as pa
 
 from snellen.errors import UsageError
-from snellen.runs.arrow import METRICS, metric_rows
-from snellen.runs.query import ISOLATED, OF_METRICS, RUNS, require_single_select, unanswerable
-from snellen.viewer.index.database import ARROW_TYPES, SCHEMA, IndexDatabase, fresh_folder
+from snellen.runs.arrow import metric_rows, run_figures
+from snellen.runs.query import ISOLATED, RUNS, TABLES, require_single_select, unanswerable
+from snellen.sources.arrow import sql_types
+from snellen.viewer.index.database import SCHEMA, IndexDatabase, fresh_folder
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.sample_page import SqlTable
 
@@ -34,7 +34,7 @@ WAIT_SECONDS = 5.0
 QUERY_BYTES = 3 << 30
 """Address space of a query's process: DuckDB's own limit does not count long texts in flight."""
 LIMITS: Mapping[str, str] = {"memory_limit": "1GB", "threads": "2", "max_temp_directory_size": "2GB"}
-_TYPES = {arrow: sql for sql, arrow in ARROW_TYPES.items()}
+_TYPES = {arrow: sql for sql, arrow in sql_types().items()}
 _NEEDED = re.compile(r"\b(?:results|scores|samples)\b", re.IGNORECASE)
 
 
@@ -74,7 +74,7 @@ def _given(entries: Sequence[RunEntry]) -> list[tuple[str, str, str]]:
     """Return the tables that the catalogue makes: name, form and rows, the last two as JSON."""
     tables = (
         ("runs", RUNS, list(map(_run_row, entries))),
-        ("metrics", pa.schema([*METRICS, *OF_METRICS]), [row for entry in entries for row in _metrics(entry)]),
+        ("metrics", TABLES["metrics"][0], [row for entry in entries for row in _metrics(entry)]),
     )
     given = []
     for name, schema, rows in tables:
@@ -127,8 +127,6 @@ def _stopped() -> UsageError:
 
 
 def _run_row(entry: RunEntry) -> dict[str, Any]:
-    head, totals = entry.headline, entry.totals
-    low, high = (None, None) if head is None or head.ci95 is None else head.ci95
     return {
         "run": entry.key,
         "path": entry.key,
@@ -139,25 +137,12 @@ def _run_row(entry: RunEntry) -> dict[str, Any]:
         "state": entry.shown_state,
         "date": _date(entry.started),
         "settings": entry.settings,
-        "answered": totals.done,
         "coverage": entry.coverage,
-        "headline": None if head is None else head.name,
-        "value": None if head is None else head.value,
-        "low": low,
-        "high": high,
-        "interval": None if head is None or head.interval is None else head.interval.text,
         "asked": None if entry.requested is None else entry.requested // max(1, entry.repeats),
         "questions": None if entry.expected is None else entry.expected // max(1, entry.repeats),
         "repeats": entry.repeats,
         "seed": entry.seed,
-        "ok": totals.ok,
-        "error": totals.error,
-        "timeout": totals.timeout,
-        "refused": totals.refused,
-        "input_tokens": totals.input_tokens,
-        "output_tokens": totals.output_tokens,
-        "cost": totals.cost,
-        "seconds": totals.seconds,
+        **run_figures(entry.headline, entry.totals),
     }
 
 
@@ -171,7 +156,6 @@ def _metrics(entry: RunEntry) -> Iterator[dict[str, Any]]:
         yield {
             **row,
             "run": entry.key,
-            "interval": None if metric.interval is None else metric.interval.text,
             "headline": metric is entry.headline,
             "state": entry.shown_state,
             "answered": entry.totals.done,
