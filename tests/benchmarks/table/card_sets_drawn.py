@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
 IMAGE, PATH = "@image", "@path"
+
+
+def empty_wordnet(folder: Path) -> list[str]:
+    """Write a WordNet without words where NLTK looks for it: METEOR then compares words and their stems alone."""
+    corpus = folder / "corpora" / "wordnet"
+    corpus.mkdir(parents=True)
+    parts = ("adj", "adv", "noun", "verb")
+    files = (f"{kind}.{part}" for kind in ("index", "data") for part in parts)
+    for name in ("cntlist.rev", "lexnames", "index.sense", *files, *(f"{part}.exc" for part in parts)):
+        (corpus / name).write_text("")
+    return [str(folder)]
+
+
 """Stand for a drawn picture: in a cell of a table, and in a folder of its own."""
 
 
@@ -100,6 +114,27 @@ def baby(number: int, options: list[str] | None = None, choice: int | None = Non
     }  # fmt: skip
 
 
+def page_row(number: int, category: str, answers: list[Any], **more: Any) -> Row:
+    """A row of OCRBench v2 in VLMEvalKit's table, whose empty cells are words."""
+    empty = {"eval": "without eval", "bbox": "without bbox", "content": "without content"}
+    return mcq(number, str(answers), category=category, **empty) | more
+
+
+SENTENCE = "one ship lies in the quiet harbour all day long"
+TABLE = "<table><tr><td>a</td><td>b</td></tr></table>"
+
+
+def chinese(number: int, kind: str, answer: str, options: tuple[str, ...] = ("-", "-", "-", "-")) -> Row:
+    cells = {f"option{at}": text for at, text in enumerate(options, 1)}
+    return mcq(number, answer, type=kind, category=("科学", "商业")[number % 2], question=f"第{number}题？", **cells)
+
+
+def sequence(number: int, answer: str, capability: list[str]) -> Row:
+    images = {f"image_{at}": IMAGE if at == 0 else None for at in range(18)}
+    question = f"What is on<IMG><image_0><IMG>, {number}?"
+    return {"id": f"v2_{number}", "question": question, "answer": answer, "capability": capability, **images}
+
+
 CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
     "logicvista": [
         (logic(0, "B", "inductive"), "B"), (logic(1, "A, C", "inductive"), "AC"),
@@ -163,6 +198,24 @@ CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
         (mcq(0, "seven<OR>7", category="rec,ocr"), "seven<OR>7"), (mcq(1, "a<AND>b", category="ocr"), "a<AND>b"),
         (mcq(2, "rain", category="rec"), "rain"),
     ],
+    "mm-vet-2": [
+        (sequence(0, "seven<OR>7", ["rec", "seq"]), "seven<OR>7"), (sequence(1, "rain", ["ocr"]), "rain"), (sequence(2, "a<AND>b", ["rec"]), "a<AND>b"),
+    ],
+    "cmmmu-val": [
+        (chinese(0, "选择", "B", ("猫", "狗", "鸟", "鱼")), "B"), (chinese(1, "选择", "AC", ("猫", "狗", "鸟", "鱼")), "AC"),
+        (chinese(2, "判断", "错"), "错"), (chinese(3, "填空", "3.5"), "3.5"), (chinese(4, "填空", "杠杆"), "杠杆"),
+    ],
+    "ocrbench-v2": [
+        (page_row(0, "text recognition en", ["ship"]), "SHIP"), (page_row(1, "text grounding en", [100, 100, 300, 200]), "(100, 100, 300, 200)"),
+        (page_row(2, "full-page OCR en", [SENTENCE]), SENTENCE), (page_row(3, "table parsing en", [TABLE], question="As HTML?"), TABLE),
+        (page_row(4, "key information extraction en", [{"total": ["5", "5.0"]}]), '{"total": "5"}'),
+        (page_row(5, "text counting en", [8], eval="regression"), "8"), (page_row(6, "math QA en", ["A"], eval="multiple choice"), "A"),
+        (page_row(7, "reasoning VQA cn", ["红色"]), "红色"), (page_row(8, "table parsing cn", [TABLE]), TABLE),
+        (page_row(9, "VQA with position en", ["ship"], bbox="[0, 0, 10, 10]"), '{"answer": "a ship", "bbox": "[0, 0, 10, 5]"}'),
+        (page_row(10, "text spotting en", ["x"], bbox="[[0, 0, 10, 0, 10, 10, 0, 10], [20, 0, 30, 0, 30, 10, 20, 10]]", content="['SHIP', 'Sea!']"),
+         '[[0, 0, 10, 10, "ship"], [20, 0, 30, 10, "sea"]]'),
+        (page_row(11, "chart parsing en", [{"a": 1}]), "```python\n{'a': 1}\n```"), (page_row(12, "document parsing en", ["# Head\ntext"]), "# Head\ntext"),
+    ],
     "mia-bench": [
         (mcq(number, "", components="['name the ship', 'in two words']", component_weight="[4, 6]", num_of_component=2,
              component_type="['mention', 'length_limit']"), "['name the ship', 'in two words']") for number in range(3)
@@ -178,6 +231,7 @@ JUDGED = (
         "simplevqa",
         "worldvqa",
         "mm-vet",
+        "mm-vet-2",
         "mia-bench",
         "phyx-mini-oe",
         "seephys",
@@ -198,6 +252,9 @@ CARD_HEADLINES = {
     "mathvision": 3 / 4,
     "mathvision-mini": 2 / 3,
     "dynamath": 3 / 4,
+    "cmmmu-val": 4 / 5,
+    # METEOR of ten words in one chunk is 1 - 0.5 / 10 ** 3; the position is half right; the first row is wrong
+    "ocrbench-v2": ((1 - 0.5 / 1000 / 4) / 2 + (1 + 0.75) / 2 + 1 + 1 + 1 + 1) / 6,
     "wemath": 1 / 2,  # problem 1 is rote (a step wrong, the composite right), problem 2 complete
     "mathverse": (1 / 2 + 1) / 2,
 }

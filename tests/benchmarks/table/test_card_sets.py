@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from card_sets_drawn import CARD_SETS
+from card_sets_drawn import CARD_SETS, empty_wordnet
 from catalogue_drawn import DrawnSet, draw
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,6 +54,21 @@ REPLIES = [
     ("wemath", 1, "Answer: Both of them, so B", (1, 1, 1, 1)),
     ("wemath", 0, "A. Answer: certainly", (1, 0, 0, 1)),
     ("wemath", 0, "Answer: Ask again", (0, 1, 1, 0)),  # the first character behind the word is an option
+    ("cmmmu-val", 1, "(C) 和 (A) 都对", (1, 1, 1, 1)),
+    ("cmmmu-val", 0, "Because of B, B it is", (1, 1, 1, 1)),
+    ("cmmmu-val", 0, "AA 电池，答案：B", (1, 0, 0, 0)),  # the capital that stands most often, in words too
+    ("cmmmu-val", 0, "不知道", (0, 0, 0, 0)),  # the harnesses draw an option
+    ("cmmmu-val", 2, "这个说法是错误的", (1, 1, 1, 1)),
+    ("cmmmu-val", 2, "不正确", (1, 0, 0, 0)),  # 正确 is in it
+    ("cmmmu-val", 3, "所以答案是3.501。", (0, 1, 1, 1)),  # to two decimals
+    ("cmmmu-val", 4, "答案是杠杆原理", (0, 1, 1, 1)),
+    ("ocrbench-v2", 1, "(100, 100, 300, 150)", (0.5, None, 0.5, 0.5)),
+    ("ocrbench-v2", 3, "| a | b |", (0, None, 0, 0)),
+    ("ocrbench-v2", 4, '{"total": "5", "date": "1 May"}', (0.5, None, 0.5, 0.5)),  # further fields cost
+    ("ocrbench-v2", 5, "I count 6.", (0.75, None, 0.75, 0.75)),
+    ("ocrbench-v2", 6, "The answer is A.", (1, None, 0, 0)),  # the authors join all letters
+    ("ocrbench-v2", 0, "<think>ship</think> boat", (0, None, 1, 1)),  # they look into thoughts
+    ("ocrbench-v2", 12, "# Tail\nother", (1, None, 1, 1)),  # any line equals any other
 ]
 
 
@@ -61,6 +76,7 @@ REPLIES = [
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("nltk.data.path", empty_wordnet(tmp_path / "nltk"))
 
 
 @pytest.mark.parametrize(("name", "row", "reply", "values"), REPLIES)
@@ -140,6 +156,25 @@ def test_an_empty_short_answer_is_in_every_gold_answer_of_vlmevalkit(tmp_path: P
     sample = list(benchmark.samples(snellen.Data(path=drawn.path)))[2]
     empty = json.dumps({"short answer": ""})
     assert [benchmark.score[profile](sample, empty).value for profile in ("strict", "vlmevalkit")] == [0, 1]
+
+
+def test_the_figures_of_ocrbench_v2_are_means_of_abilities_and_lmms_evals_means_over_rows(tmp_path: Path) -> None:
+    figures = run("ocrbench-v2", tmp_path, wrong={0, 8})[0].figures("vlmevalkit")["vlmevalkit"]
+    page = 1 - 0.5 / 1000 / 4
+    assert value(figures, "Chinese") == pytest.approx((1 + 0) / 2)
+    assert value(figures, "English over rows") == pytest.approx((page + 1 + 0.75 + 1 + 3 + 2 + 1) / 11)
+    assert value(figures, "accuracy/en text recognition") == pytest.approx(page / 2)
+
+
+def test_a_table_of_ones_own_compares_tables_and_pages(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("image,question,answer\n,As Markdown?,| a | b |\n", encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(
+        "name = 'mine'\nwithout_image = 'keep'\n[source]\ncsv = 'mine.csv'\n[rows]\nquestion = 'question'\nanswer = 'answer'\n"
+        "[score]\nread = 'whole'\nequals = 'teds'\n[[report]]\nheadline = true\n"
+    )
+    benchmark = registry.find(str(tmp_path / "mine.toml"))
+    sample = next(benchmark.samples(snellen.Data()))
+    assert benchmark.score["strict"](sample, "<think>| x |</think>| a | c |").value == pytest.approx(1 - 1 / 3)
 
 
 def test_a_row_is_in_the_slice_of_each_of_its_skills_and_counts_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from card_sets_drawn import CARD_HEADLINES
+from card_sets_drawn import CARD_HEADLINES, empty_wordnet
 from catalogue_drawn import ROWS, draw
 from msgspec import structs
 
@@ -49,6 +49,7 @@ def md5_of(path: Path) -> str:
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("nltk.data.path", empty_wordnet(tmp_path / "nltk"))
     monkeypatch.delenv("LMUData", raising=False)
 
 
@@ -94,7 +95,7 @@ def test_nothing_is_fetched_to_list_an_entry(
     assert main(["list", "mmstar", "colorbench"]) == 0
     assert main(["list", "catalogue"]) == 0
     assert main(["list"]) == 0
-    assert "81 declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue" in capsys.readouterr().out
+    assert "84 declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue" in capsys.readouterr().out
 
 
 def test_a_table_in_the_kits_folder_is_run_without_a_word_about_data(

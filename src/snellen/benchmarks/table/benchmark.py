@@ -20,7 +20,7 @@ from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
 from snellen.benchmarks.table.rows import Rows
-from snellen.benchmarks.table.scorers import profiles_of, scorers
+from snellen.benchmarks.table.scorers import comparisons_of, profiles_of, scorers
 from snellen.benchmarks.table.summary import (
     CHANCE,
     FORM,
@@ -38,6 +38,7 @@ from snellen.errors import UsageError
 from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE, SENT, SIDES, Coordinates
 from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
+from snellen.scoring.rules.documents import require_packages
 from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
 from snellen.sources.hub import HUB
 from snellen.types import Prompt, Sample
@@ -230,6 +231,7 @@ def _require_rotatable(surveyed: Survey) -> None:
 
 def samples(table: Table, data: Data) -> Iterator[Sample]:
     """Yield the questions of a table as samples; in circular evaluation each choice in every rotation of its options."""
+    require_packages(comparisons_of(table.declaration.score or ScoreRule()))
     surveyed, rows = table.survey(data), table.opened(data)
     circular = _circular(data)
     sample, groups = sample_writer(surveyed.rules), groups_by_row(surveyed.rules.declaration, rows.open)

@@ -53,7 +53,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         member: the member of the object in the cell.
         rename: value to value.
         cut: a separator; `field` says which part is taken, from 0.
-        field: see `cut`.
+        field: see `cut`; -1 is the last part.
         before: the text before the first occurrence of this one.
         after: the text after the first occurrence of this one.
         strip: characters that are removed at both ends, as blanks are.
@@ -63,7 +63,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         fill: a text around it, with other columns in braces; an empty value stays empty.
         remove: a text that is removed wherever it stands.
         modulo: the remainder of a whole number.
-        split: a separator; the value becomes a list.
+        split: a separator; the value becomes a list, an empty one an empty list.
         repeat_row: with `split`: the row counts once for each element of the list.
         each: the value is a list; a row is in the slice of each of its elements, and counts once elsewhere.
         list: the cell is a list written as text, in JSON or Python syntax.
@@ -73,7 +73,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         from_: with `make`: the column of the labels; default: that of the answer.
         seed: with `make`: the seed of the draw.
         as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`,
-            `quantity` and every other kind.
+            `quantity` and every other kind; `json`: an object is one answer, and its members are none.
         folder: the value is a path below the images.
         letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.
     """

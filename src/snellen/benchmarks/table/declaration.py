@@ -160,7 +160,8 @@ class PromptStyle(Strict, frozen=True):
             `question` (the question alone).
         before: text before everything.
         after: text behind everything.
-        image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1.
+        image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1, with
+            `{n0}` from 0.
         only_when: column to value: `before` and `after` only in such rows.
         request: the request for a letter behind the options, in place of the style's own.
         heading: a line between question and options, for `letters`.
@@ -198,12 +199,17 @@ Reading: TypeAlias = Literal[
     "pair",
     "braces",
     "final",
+    "most-named",
+    "chinese-truth",
     "whole",
     "judged",
 ]
 Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact",
     "formula", "letters", "nearest-option", "only-letter", "within", "in-gold", "typed", "typed-exact",
+    "edit", "teds", "teds-of-mapping", "outline", "page", "letters-or-page", "letters-only", "fields", "count-share", "iou",
+    "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
+    "contains-untagged-formula", "fills-blank",
 ]  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def operated(spec: Cell, current: Any, row: Row) -> Any:
     if spec.modulo is not None:
         current = whole_number(current, spec.column) % spec.modulo
     if spec.split:
-        current = text_of(current).split(spec.split)
+        current = text_of(current).split(spec.split) if current != "" else []
     if spec.list:
         current = list_of(current, spec.column) if current != "" else []
     if spec.drop:

@@ -80,16 +80,17 @@ def placed(text: str, images: Sequence[T], mark: str) -> list[str | T]:
     """Return text and images in the order in which they are sent; texts are never empty.
 
     Images without a mark of their own stand before the text, in their order. A mark without an image is removed where marks
-    are counted (`<image>`), and stays where they are numbered (`<image {n}>`).
+    are counted (`<image>`), and stays where they are numbered (`<image {n}>`; `{n0}`: from 0).
     """
     if not mark:
         return [*images, text] if text else [*images]
     parts: list[str | T] = []
     used: set[int] = set()
-    pattern = re.escape(mark).replace(re.escape("{n}"), r"(\d{1,3})")
+    first_number = 0 if "{n0}" in mark else 1
+    pattern = re.escape(mark.replace("{n0}", "{n}")).replace(re.escape("{n}"), r"(\d{1,3})")
     at = counted = 0
     for match in re.finditer(pattern, text):
-        number = int(match[1]) - 1 if match.groups() else counted
+        number = int(match[1]) - first_number if match.groups() else counted
         counted += 1
         if match.groups() and not 0 <= number < len(images):
             continue

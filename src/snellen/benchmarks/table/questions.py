@@ -45,6 +45,7 @@ from snellen.media.decode import open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.scoring.coordinates import SIDES, Coordinates
 from snellen.scoring.grounding import mask_runs, require_gold
+from snellen.scoring.rules.vlmevalkit import literal
 from snellen.types import Blob, Image, Kind, MediaSettings, Video
 
 CUT = 80
@@ -224,6 +225,8 @@ class QuestionReader:
         """Return the kind that a column or the user says; empty where the cell and its options decide."""
         if self._kind is None:
             kind = self._rules.kind
+            if self._declared and kind == "multi-choice" and not has_options:
+                return ""  # the rows of other types
             return kind if not has_options or kind in ("choice", "multi-choice") else ""
         text = plain_text(self._kind(row, number)).strip()
         named = kind_named(text) if text else ""
@@ -364,6 +367,8 @@ def _is_for_judge(cell: Any, wanted: str, rules: TableRules) -> bool:
 def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tuple[Any, Kind, dict[str, Any]]:
     """Return the gold answer of a question without options, its kind, and what a type must know of it."""
     if rules.open_kind:
+        if wanted == "json" and _has_object(cell):
+            return plain_text(cell).strip(), "short", {}
         return *_declared_answer(cell, wanted if wanted == "judged" else rules.open_kind), {}
     if isinstance(cell, str):
         cell = unmarked(cell.strip())
@@ -427,6 +432,13 @@ def _typed_answer(
             raise CellError(f"answer {error}") from error
         return text, "text", rules.alike.level_of(text)
     return (gold if kind == "truth" else text), kind, known
+
+
+def _has_object(cell: Any) -> bool:
+    """Return True for an object, alone or in a list, as such or as text: its members are no further gold answers."""
+    value = literal(cell.strip()) if isinstance(cell, str) else cell
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(literal(item) if isinstance(item, str) else item, Mapping) for item in items)
 
 
 def _declared_answer(cell: Any, kind: Kind) -> tuple[Any, Kind]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -17,8 +18,8 @@ from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
 from snellen.scoring.extract import read
-from snellen.scoring.replies.reply import visible
-from snellen.scoring.rules import final_answers, lmms_eval, short_answers, vlmevalkit
+from snellen.scoring.replies.reply import outside_thinking, visible
+from snellen.scoring.rules import chinese_answers, documents, final_answers, lmms_eval, short_answers, vlmevalkit
 from snellen.types import Sample, Score, Verdict
 
 PROFILES = {
@@ -42,9 +43,36 @@ READY: Mapping[str, Scorer] = {
     "short": ready.short,
     "judged": ready.judged,
 }
-TEXT_COMPARISONS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula")
+DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
+    "edit": documents.edit_similarity,
+    "teds": documents.teds,
+    "teds-of-mapping": documents.mapping_teds,
+    "outline": documents.outline_similarity,
+    "page": documents.page_similarity,
+    "letters-or-page": lambda reply, gold: (
+        float(documents.letters_named(reply, gold))
+        if re.fullmatch("[A-Z]+", gold)
+        else documents.page_similarity(reply, gold)
+    ),
+    "fields": documents.fields_share,
+    "count-share": documents.count_share,
+    "contains-or-anls": documents.contained_or_similar,
+    "contains-or-anls-cased": partial(documents.contained_or_similar, cased=True),
+    "contains-or-anls-unspaced": partial(documents.contained_or_similar, spaced=False),
+    "contains-untagged-formula": lambda reply, gold: float(_formula(_untagged(gold)) in _formula(_untagged(reply))),
+    "fills-blank": chinese_answers.fills_blank,
+}
+"""Comparisons of a reply with one gold answer, of which the best counts."""
+OF_REGIONS = ("iou", "answer-and-box", "spotting")
+"""Comparisons with boxes: that of the gold answer, of the value `bbox`, and of `bbox` with the words of `content`."""
+TEXT_COMPARISONS = (
+    *("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula"),
+    *DOCUMENTS,
+    *OF_REGIONS,
+)
 """Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
 REFUSAL = "refusal, read as Z"
+CHINESE_TRUTH: Mapping[bool | None, str | None] = {True: "对", False: "错", None: None}
 
 
 def scorers(rule: ScoreRule) -> dict[str, Scorer]:
@@ -55,6 +83,11 @@ def scorers(rule: ScoreRule) -> dict[str, Scorer]:
 def profiles_of(rule: ScoreRule) -> dict[str, str]:
     """Return the profiles of a rule, with one line each."""
     return PROFILES | (AUTHORS if rule.has_authors else {})
+
+
+def comparisons_of(rule: ScoreRule) -> set[str]:
+    """Return the comparisons of a rule, of its values and of its profiles."""
+    return {rule.equals}.union(*map(comparisons_of, (*rule.values.values(), *rule.profiles.values())))
 
 
 def _but_judged(scorer: Scorer) -> Scorer:
@@ -192,6 +225,20 @@ def _within(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     )
 
 
+def _overlap(rule: ScoreRule, sample: Sample, answer: str) -> float:
+    golds = golds_of(sample)
+    return documents.overlap(documents.last_box(answer), golds if len(golds) == 4 else vlmevalkit.literal(golds[0]))
+
+
+def _answer_and_box(rule: ScoreRule, sample: Sample, answer: str) -> float:
+    return documents.answer_and_box(answer, golds_of(sample), vlmevalkit.literal(str(sample.meta.get("bbox", ""))))
+
+
+def _spotting(rule: ScoreRule, sample: Sample, answer: str) -> float:
+    boxes, words = (vlmevalkit.literal_list(str(sample.meta.get(name, ""))) for name in ("bbox", "content"))
+    return documents.spotted(answer, boxes or [], words or [])
+
+
 def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     golds, of_type = golds_of(sample), str(sample.meta.get("answer_type", ""))
     gold = f"[{', '.join(golds)}]" if of_type == "list" else golds[0]
@@ -201,7 +248,16 @@ def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     return bool(short_answers.mathvista_value({**row, "prefetch": False}))
 
 
-_OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], bool]] = {
+def _best(compare: Callable[[str, str], float]) -> Callable[[ScoreRule, Sample, str], float]:
+    return lambda rule, sample, answer: max(float(compare(answer, gold)) for gold in golds_of(sample))
+
+
+_OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
+    **{name: _best(compare) for name, compare in DOCUMENTS.items()},
+    "iou": _overlap,
+    "answer-and-box": _answer_and_box,
+    "spotting": _spotting,
+    "letters-only": lambda rule, sample, answer: "".join(filter(str.isalpha, answer)) in golds_of(sample),
     "formula": _formula_or_option,
     "letters": lambda rule, sample, answer: set(re.findall("[A-Z]", answer)) == set(sample.target),
     "nearest-option": lambda rule, sample, answer: (
@@ -213,7 +269,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], bool]] = {
     "typed": _typed,
     "typed-exact": _typed,
 }
-"""Comparisons of a final answer with the gold answer."""
+"""Comparisons of a final answer with the gold answer: the value of a reply, 0 to 1."""
 
 
 def _same_number(answer: Any, gold: str) -> bool:
@@ -225,6 +281,10 @@ def _same_number(answer: Any, gold: str) -> bool:
 
 def _formula(text: str) -> str:
     return text.strip().replace("\n", " ").replace(" ", "")
+
+
+def _untagged(text: str) -> str:
+    return re.sub(r"\\text\{([^{}]*)\}", r"\1", text)
 
 
 def _folded(text: str) -> str:
@@ -329,6 +389,8 @@ KIT_READERS: Mapping[str, Reader] = {
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,
     "final": _final,
+    "most-named": lambda rule, sample, reply: chinese_answers.most_named(reply, sample.options),
+    "chinese-truth": lambda rule, sample, reply: CHINESE_TRUTH[chinese_answers.chinese_truth(reply)],
 }
 LMMS_READERS: Mapping[str, Reader] = {
     **KIT_READERS,
@@ -362,6 +424,8 @@ def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     Names in `read("short")` lose what stands behind a comma, and an address or a date must not. Where a gold answer may stand
     anywhere, the reply without its thinking is taken.
     """
+    if rule.equals in (*DOCUMENTS, *OF_REGIONS):  # markup counts
+        return "".join(reply[slice(*span)] for span in outside_thinking(reply)).strip() or None
     said = visible(reply)
     text = (reply[slice(*said.containers[-1])] if said.containers else said.text).strip()
     if rule.equals in ("contains", "contains-formula"):
@@ -387,7 +451,12 @@ _SENTENCE = re.compile(
 )
 
 
+def _strict_chinese_truth(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    return CHINESE_TRUTH[read("truth", reply, form="yes/no").value]
+
+
 STRICT_READERS: Mapping[str, Reader] = {
+    "chinese-truth": _strict_chinese_truth,
     "first-word-of": _strict_word,
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,
