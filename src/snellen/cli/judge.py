@@ -248,6 +248,15 @@ class AskedAfterRuns:
         """Return the models that are asked about runs of a benchmark."""
         return self._models.declared_by(benchmark)
 
+    def other_judge(self, benchmark: Benchmark) -> str:
+        """Return that the judge is another one than that of published figures; empty where it is not, or none is asked."""
+        from snellen.runs.judge.ask import NO_MODEL
+        from snellen.runs.judge.verdicts import other_judge
+
+        judge = self.of(benchmark).judge
+        text = "" if judge in (None, NO_MODEL, JUDGE_DEFAULT) else other_judge(f"{judge}", benchmark.published_judge)
+        return f"the judge is {judge}; {text}" if text else ""
+
     def command(self, run: Path) -> str:
         """Return the command that judges a run with this judge."""
         from snellen.runs.judge.ask import spelled

@@ -363,7 +363,8 @@ def protocol(meta: RunMeta) -> str:
 
 
 def _part(run: Run) -> str:
-    return protocol(run.meta) + _run_part(run)
+    judged = f" · judged by another model than {run.benchmark.published_judge}" if run.other_judge() else ""
+    return protocol(run.meta) + _run_part(run) + judged
 
 
 def _run_part(run: Run) -> str:

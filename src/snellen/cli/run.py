@@ -326,6 +326,8 @@ def _perform_all(
                 judge = None if asked is None else asked.of(benchmark).judge
                 is_judged_table = judge is not None and benchmark.table is not None
                 print_notes(() if is_judged_table else benchmark.notices(spec.data))
+            if verbose and asked is not None:
+                print_notes(filter(None, [asked.other_judge(benchmark)]))
             progress = display(as_json=output.as_json, quiet=output.quiet)
             outcome.runs.append(perform(spec, RunFolder(folder), benchmark=benchmark, display=progress, trust=True))
         except Exception as error:

@@ -269,6 +269,14 @@ class Run:
             self.summarize(save=False)
         return "" if self._judged_by is None else self._judged_by[1]
 
+    def other_judge(self) -> str:
+        """Return that another model judged than for published figures; empty where that is not so, or nothing is judged."""
+        if not self.benchmark.published_judge or (said := self.verdicts()) is None or not said.by:
+            return ""
+        from snellen.runs.judge.verdicts import other_judge
+
+        return other_judge(said.by, self.benchmark.published_judge)
+
     def _last_verdict(self) -> int | None:
         """Return the time of the last verdict or reading beside the run, in nanoseconds; None if there is none."""
         beside = [folder for folder in (self._judged_beside(), self._read_beside()) if folder is not None]

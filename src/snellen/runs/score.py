@@ -181,7 +181,7 @@ def _score_answers(
             return scored, [
                 *without_reply(),
                 *problems.lines("with problems", limit=SHOWN),
-                *_judging(scored, verdicts),
+                *_judging(scored, verdicts, subject.published_judge),
             ]
     summary, tally = score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
@@ -193,7 +193,12 @@ def _score_answers(
         verdicts=verdicts,
     )
     _some_used(verdicts, summary, subject, where, id_is)
-    return summary, [*_notices(subject, where), *without_reply(), *tally.notes(), *_judging(summary, verdicts)]
+    return summary, [
+        *_notices(subject, where),
+        *without_reply(),
+        *tally.notes(),
+        *_judging(summary, verdicts, subject.published_judge),
+    ]
 
 
 def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:
@@ -234,9 +239,12 @@ def _same_set(run: Run) -> None:
         )
 
 
-def _judging(summary: Summary, verdicts: Replies | None) -> list[str]:
+def _judging(summary: Summary, verdicts: Replies | None, published: str) -> list[str]:
+    """Return what is said of verdicts in a file, whose judge is not known; `published` judged for published figures."""
     line = judged_by(summary, verdicts)
-    return [*([line] if line else []), *(verdicts.notes() if verdicts is not None else ())]
+    other = f"published figures are judged by {published}: they compare with its verdicts alone"
+    told = [line, *([other] if published else [])] if line else []
+    return [*told, *(verdicts.notes() if verdicts is not None else ())]
 
 
 def _notices(benchmark: Benchmark, data: Data) -> Sequence[str]:

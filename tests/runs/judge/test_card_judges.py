@@ -11,9 +11,14 @@ import pytest
 
 from servers.oracle import OracleServer, SentQuestion
 from snellen import Run, evaluate, judge, load_run
+from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
+from snellen.cli import main
+from snellen.runs.judge.verdicts import other_judge
+from snellen.runs.tables.collect import result_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "table"))
+from card_sets_drawn import CARD_SETS
 from catalogue_drawn import draw
 
 
@@ -80,6 +85,41 @@ def test_choices_are_ruled_and_blanks_are_judged(tmp_path: Path) -> None:
     run, asked = judged("babyvision", tmp_path, {2: "correct", 3: "incorrect"})
     assert len(asked) == 2
     assert values(run)["accuracy"] == 1 / 4  # `reply 0` names no option
+
+
+JUDGED_SETS = [name for name in CARD_SETS if registry.find(name).published_judge]
+
+
+def test_sets_whose_published_figures_have_a_judge_say_which() -> None:
+    judged_by_any = {name for name in CARD_SETS if entry(name).score.judge.rubric}  # type: ignore[union-attr]
+    assert judged_by_any - set(JUDGED_SETS) == {"mathverse"}  # its authors name several
+
+
+@pytest.mark.parametrize("name", JUDGED_SETS)
+def test_another_judge_than_the_published_one_is_told_before_and_after_a_run_and_in_its_report(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_API_KEY", "any")
+    drawn, published = draw(entry(name), tmp_path), registry.find(name).published_judge
+    said = '{"verdict": "correct", "score": 1.0, "extracted_answer": "more"}'
+    with OracleServer(lambda sent: said if "strict grader" in sent.text else "\\boxed{none}") as server:
+        common = ["--data", str(drawn.path), "--out", str(tmp_path / "run"), "--base-url", server.url]
+        judged_by = ["--judge", "api:oracle", "--judge-base-url", server.url, "--report"]
+        assert main(["run", name, "--model", "api:oracle", *common, *judged_by]) == 0
+    out, err = capsys.readouterr()
+    assert f"the judge is api:oracle; published figures are judged by {published}, and do not compare" in err
+    assert f"published figures are judged by {published}, and do not compare" in out
+    assert f"judged by another model than {published}" in " ".join(out.split())  # at the headline
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"published figures are judged by {published}, and do not compare" in page
+    cells = result_table(tmp_path / "run").rows[0].cells
+    assert any("do not compare" in remark for cell in cells if cell for remark in cell.remarks)
+
+
+def test_a_folder_called_as_the_published_judge_is_no_judge() -> None:
+    assert other_judge("api:oracle in /tmp/gpt-4o/run_judged", "gpt-4o")
+    assert not other_judge("api:openai/gpt-4o in /tmp/run_judged", "gpt-4o")
+    assert other_judge("api:gpt-4o-mini", "gpt-4o") and not other_judge("api:any", "")
 
 
 @pytest.mark.parametrize(("judge_name", "told"), [("gpt-4o", False), ("gpt-4o-mini", True), ("oracle", True)])

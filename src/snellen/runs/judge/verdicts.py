@@ -257,9 +257,19 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
     if not verdicts_count:
         unread = f"; {len(verdicts.used):,} of the judge's replies hold none" if verdicts.used else ""
         return f"not judged by {verdicts.by}: {lacking}{unread}"
-    same = not published or re.search(rf"[:/]{re.escape(published)}(?![\w.-])", verdicts.by)
-    other = "" if same else f"; published figures are judged by {published}, and do not compare"
+    other = f"; {text}" if (text := other_judge(verdicts.by, published)) else ""
     return f"judged by {verdicts.by}: {verdicts_count:,} of {summary.for_judge:,} replies; {lacking}{other}"
+
+
+def other_judge(by: str, published: str) -> str:
+    """Return that published figures were judged by another model than `by`; empty where it is the same, or none is known.
+
+    Args:
+        by: KIND:NAME, which may be followed by ` in ` and a folder.
+        published: the name of the judge of published figures.
+    """
+    same = not published or re.search(rf"[:/]{re.escape(published)}\Z", by.partition(" in ")[0])
+    return "" if same else f"published figures are judged by {published}, and do not compare"
 
 
 def read_by(summary: Summary, verdicts: Verdicts | None) -> str:

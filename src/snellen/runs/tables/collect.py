@@ -149,9 +149,8 @@ def _remarks(run: Run) -> tuple[str, ...]:
     """Return what a reader of a run's metrics must know, such as how much of the benchmark was run."""
     known = caveats(run.sized_meta, run.benchmark, state=present_state(run.path, run.sized_meta))
     # How a file's columns were read is no caveat of a figure; rows that were left out of it are told by `part`.
-    return tuple(caveat.text for caveat in known if caveat.about != "data") + (
-        (run.unverified,) if run.unverified else ()
-    )
+    texts = (*(caveat.text for caveat in known if caveat.about != "data"), run.unverified, run.other_judge())
+    return tuple(filter(None, texts))
 
 
 def _columns(entries: Sequence[_OpenRun], patterns: Sequence[str]) -> list[TableColumn]:
