@@ -30,7 +30,7 @@ KINDS = (
         "short",
         "name",
     ),
-    *("list", "box", "boxes", "point", "points", "moment", "formula", "json", "judged", "open"),
+    *("list", "box", "boxes", "point", "points", "region", "moment", "formula", "json", "judged", "open"),
 )
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 

@@ -352,3 +352,51 @@ def test_a_gold_box_in_columns_names_the_one_without_a_number(tmp_path):
     )
     surveyed = open_table(str(path)).table.survey(snellen.benchmarks.base.Data(images=tmp_path / "images"))
     assert [row.reason for row in surveyed.omitted.values()] == ["its box has no number as 'y2': 'NaN'"]
+
+
+CORNERS = [[110, 10], [300, 20], [300, 300], [110, 300]]
+
+
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        (CORNERS, {"kind": "region"}),
+        ([number for corner in CORNERS for number in corner], {"kind": "region"}),
+        ({"polygon": CORNERS}, {}),
+        ([CORNERS, [[0, 0], [5, 0], [5, 5]]], {"kind": "region"}),
+        ({"size": [480, 320], "counts": [20, 20, 480 * 320 - 40]}, {}),
+    ],
+)
+def test_a_table_of_outlines_and_masks_is_asked_for_regions(tmp_path, cell, options):
+    path = table(tmp_path, lambda box: (json.dumps(cell),))
+    scale = lambda point, size: [1000 * point[0] / size[0], 1000 * point[1] / size[1]]  # noqa: E731
+    reply = lambda at: json.dumps([scale(point, SIZES[at % 4]) for point in CORNERS])  # noqa: E731
+    if isinstance(cell, dict) and "size" in cell:
+        reply = lambda at: json.dumps(cell)  # noqa: E731
+    lines = [json.dumps({"id": str(at), "reply": reply(at)}) for at in range(len(BOXES))]
+    (tmp_path / "replies.jsonl").write_text("\n".join(lines))
+    settings = {"images": tmp_path / "images", "benchmark_options": options, "out": tmp_path / "run"}
+    run = snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", **settings)
+    assert run.benchmark.table.survey(run.meta.spec.data).kinds == {"region": 5}
+    names = [metric.name for metric in run.figures()["strict"]]
+    assert names[:5] == ["accuracy@0.5", "iou", "accuracy@0.25", "accuracy@0.75", "accuracy@0.9"]
+    assert value(run, "accuracy@0.5") == 1.0 and value(run, "iou") > 0.95
+
+
+def test_a_mask_in_an_image_file_is_a_region(tmp_path):
+    path = table(tmp_path, lambda box: ("mask.png",))
+    mask = Image.new("L", (640, 480))
+    mask.paste(255, (0, 0, 320, 240))
+    mask.save(tmp_path / "images" / "mask.png")
+    reply = json.dumps({"id": "0", "reply": "[[0, 0], [500, 0], [500, 500], [0, 500]]"})
+    (tmp_path / "replies.jsonl").write_text(reply)
+    options = {"kind": "region", "map": "image=image,answer=answer"}
+    settings = {"images": tmp_path / "images", "benchmark_options": options, "out": tmp_path / "run"}
+    run = snellen.evaluate(str(path), f"replay:{tmp_path / 'replies.jsonl'}", limit=1, **settings)
+    assert value(run, "iou") == 1.0
+
+
+def test_lists_of_three_points_are_asked_about(tmp_path):
+    path = table(tmp_path, lambda box: (json.dumps(CORNERS),))
+    with pytest.raises(UsageError, match="an outline, or each a point of its own"):
+        open_table(str(path)).table.survey(snellen.benchmarks.base.Data(images=tmp_path / "images"))

@@ -16,6 +16,7 @@ from PIL import Image as PillowImage
 
 from snellen.errors import UsageError
 from snellen.scoring.answers.written_regions import regions_of
+from snellen.scoring.areas import run_lengths
 from snellen.scoring.coco import average_precision
 from snellen.scoring.coordinates import FORMS, SPACES, SentSize, SmartResize, parse_coordinates
 from snellen.scoring.grounding import (
@@ -29,7 +30,6 @@ from snellen.scoring.grounding import (
     is_in_polygon,
     matched,
     overlap,
-    run_lengths,
 )
 from snellen.scoring.scorers import by_kind, reading_of
 from snellen.types import Image, MediaSettings, Prompt, Sample, Score, Text

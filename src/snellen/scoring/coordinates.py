@@ -22,7 +22,7 @@ COORDINATES, COORDINATES_BY, SENT = "coordinates", "coordinates_by", "sent_size"
 ODD_METRIC = "coordinates-odd"
 REPLY_SPACE = "box.reply_space"
 """Name of meta. No column of a user's table has such a name."""
-SIDES: Mapping[str, int] = {"box": 4, "boxes": 4, "point": 2, "points": 2}
+SIDES: Mapping[str, int] = {"box": 4, "boxes": 4, "point": 2, "points": 2, "region": 2}
 """Kinds of answers with coordinates, and how many numbers each has."""
 Numbers: TypeAlias = tuple[Fraction, ...]
 SPACES: Mapping[str, str] = {

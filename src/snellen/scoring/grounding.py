@@ -7,7 +7,7 @@ the image in the data, whatever the space of reply and gold answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
 from snellen.errors import DataError, SnellenError
 from snellen.media.decode import read_header
 from snellen.scoring.answers.base import AnswerContext
-from snellen.scoring.answers.grounded import INVERTED, Fault, Frame, Grounded, Located, Value
-from snellen.scoring.answers.structure import whole_json
+from snellen.scoring.answers.grounded import INVERTED, Area, Fault, Frame, Grounded, Located, Value
+from snellen.scoring.answers.structure import json_in
 from snellen.scoring.answers.video_moment import Moment, VideoMoment
 from snellen.scoring.answers.video_moment import overlap as moment_overlap
-from snellen.scoring.answers.written_regions import Region, regions_of, tags_of
+from snellen.scoring.answers.written_regions import areas_of, as_polygon, regions_of, tags_of
+from snellen.scoring.areas import area_overlap, run_lengths
 from snellen.scoring.coordinates import MOST, REPLY_SPACE, SIDES, Coordinates, Numbers, SentSize, parse_coordinates
 from snellen.scoring.extract import Reading, read_as
 from snellen.scoring.replies.reply import outside_thinking
@@ -62,11 +62,19 @@ def score_grounded(sample: Sample, reply: str) -> Score:
     reply_frame, gold_frame = frames
     gold = gold_of(sample.target, sample.kind, gold_frame)
     reading = _read(sample, reply, reply_frame)
-    if reading.value is None or isinstance(reading.value, Fault):
-        reason = reading.reason if reading.value is None else str(reading.value)
+    fault = reading.value if isinstance(reading.value, Fault) else None
+    share: float | Fault = 0.0
+    if sample.kind == "region" and reading.value is not None and fault is None:
+        share = area_overlap(reading.value, gold, reply_frame.size)
+        fault = share if isinstance(share, Fault) else None
+    if reading.value is None or fault:
+        reason = str(fault) if fault else reading.reason
         odd = {ODD: INVERTED} if reason == INVERTED else {}
         return Score(0.0, None, "invalid", reason, {**_nothing(sample.kind, gold), **odd})
-    value, detail = _compared(sample, reading.value, gold, reply_frame.size)
+    if isinstance(share, float) and sample.kind == "region":
+        value, detail = float(share >= OVERLAP), {IOU: str(share)}
+    else:
+        value, detail = _compared(sample, reading.value, gold, reply_frame.size)
     detail[ODD] = _oddness(reading.value, reply_frame)
     verdict = "correct" if value == 1 else "partial" if value > 0 else "wrong"
     return Score(value, _plain(reading.value), verdict, reading.reason, detail)  # type: ignore[arg-type]
@@ -96,6 +104,15 @@ def grounded_reading(sample: Sample, reply: str) -> Reading | None:
 def _read(sample: Sample, reply: str, frame: Frame) -> Reading:
     several, centre = sample.kind in ("boxes", "points"), bool(sample.meta.get(BOX_FOR_POINT))
     answer = Grounded(AnswerContext(), frame, SIDES[sample.kind], several=several, centre=centre)
+    if sample.kind == "region":
+        area = Area(frame=frame)
+        masks = [
+            (at + one.start, at + one.end) for at, end in outside_thinking(reply) for one in json_in(reply[at:end])
+        ]
+        if masks and '"counts"' in reply:  # plain reading takes signs of compressed counts for markup
+            value = area.value_of([one for first, last in masks for one in areas_of(reply[first:last])])
+            return Reading(value, None, (), "declared", tuple(masks))
+        return read_as(area, reply)
     tags = [(at + first, at + last) for at, end in outside_thinking(reply) for first, last in tags_of(reply[at:end])]
     if tags:
         value = answer.value_of([region for first, last in tags for region in regions_of(reply[first:last])])
@@ -106,9 +123,19 @@ def _read(sample: Sample, reply: str, frame: Frame) -> Reading:
 
 def gold_of(target: Any, kind: str, frame: Frame) -> Value:
     """Return the gold boxes or points of a cell. Raises DataError for a cell that holds none."""
+    if kind == "region":
+        areas = areas_of(target)
+        area = Area(frame=frame).value_of(areas)
+        damaged = isinstance(area, tuple) and any(one.mask and run_lengths(one.mask) is None for one in area)
+        if area is None or isinstance(area, Fault) or damaged:
+            raise DataError(
+                f"the gold answer {str(target)[:80]!r} is no outline or mask"
+                + (f": {area}" if area and not damaged else "")
+            )
+        return area
     if kind in ("point", "points") and run_lengths(str(target)) is not None:
         return ()
-    regions = _as_polygon(regions_of(target)) if kind in ("point", "points") else regions_of(target)
+    regions = as_polygon(regions_of(target)) if kind in ("point", "points") else regions_of(target)
     located = [frame.located(region) for region in regions]
     value = tuple(one for one in located if isinstance(one, Located))
     fault = next((one for one in located if isinstance(one, Fault)), None)
@@ -117,13 +144,6 @@ def gold_of(target: Any, kind: str, frame: Frame) -> Value:
     if fault or not value or (kind == "box" and len(value) > 1) or wrong:
         raise DataError(f"the gold answer {str(target)[:80]!r} is no {kind}" + (f": {fault}" if fault else ""))
     return value
-
-
-def _as_polygon(regions: list[Region]) -> list[Region]:
-    """Return three and more corners, each a pair, as one polygon; other regions as they are."""
-    if len(regions) < 3 or any(len(one.numbers) != 2 for one in regions):
-        return regions
-    return [regions[0]._replace(numbers=tuple(number for one in regions for number in one.numbers))]
 
 
 def require_gold(target: Any, kind: str, space: Coordinates) -> None:
@@ -220,41 +240,6 @@ def is_in_polygon(point: Numbers, corners: Numbers) -> bool:
     return inside
 
 
-@lru_cache(maxsize=16)
-def run_lengths(cell: str) -> Mapping[str, Any] | None:
-    """Return a mask in COCO's run-length encoding (`size`, `counts` by column); None for any other cell.
-
-    Raises:
-        DataError: its counts are compressed, and pycocotools is missing.
-    """
-    data = whole_json(cell) if '"counts"' in cell else None
-    if not isinstance(data, dict) or not {"size", "counts"} <= data.keys():
-        return None
-    if isinstance(data["counts"], str):
-        try:
-            from pycocotools.mask import decode
-        except ImportError as error:
-            raise DataError(
-                "a gold mask has compressed counts, which pycocotools reads", "Run: pip install 'snellen[grounding]'"
-            ) from error
-        try:
-            return mask_runs(decode({"size": data["size"], "counts": data["counts"].encode()}))
-        except (ValueError, TypeError, OverflowError, MemoryError):
-            return None
-    sides, counts = data["size"], data["counts"]
-    if not (isinstance(sides, list) and isinstance(counts, list) and len(sides) == 2):
-        return None
-    whole = all(type(number) is int and number >= 0 for number in (*sides, *counts))
-    return data if whole and sum(counts) == sides[0] * sides[1] else None
-
-
-def mask_runs(pixels: NDArray[Any]) -> dict[str, Any]:
-    """Return a mask ([height, width], 0 outside) in COCO's run-length encoding without compression."""
-    column = pixels.flatten(order="F") > 0
-    changes = np.flatnonzero(np.diff(np.concatenate(([False], column)).astype(np.int8)))
-    return {"size": [*pixels.shape], "counts": np.diff(np.concatenate(([0], changes, [len(column)]))).tolist()}
-
-
 def _is_set(counts: Sequence[int], place: int) -> bool:
     """Return True if the pixel at a place lies in a run of the mask: runs without and with it take turns."""
     ends = np.cumsum(counts)
@@ -290,8 +275,8 @@ def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
 
 def _nothing(kind: str, gold: Value) -> dict[str, Any]:
     """Return what stands beside the score of a reply without an answer."""
-    if kind == "box":
-        return {IOU: "0.0", CENTRE: "0.0"}
+    if kind in ("box", "region"):
+        return {IOU: "0.0"} | ({CENTRE: "0.0"} if kind == "box" else {})
     return _set_score((), gold)[1] if kind == "boxes" else {}
 
 
@@ -301,7 +286,7 @@ def _middle(box: Numbers) -> Numbers:
 
 def _plain(value: Value) -> Any:
     """Return a value as JSON holds it: in pixels of the image, to a hundredth."""
-    plain = [[round(float(number), 2) for number in one.numbers] for one in value]
+    plain = [one.mask or [round(float(number), 2) for number in one.numbers] for one in value]
     return plain[0] if len(plain) == 1 else plain
 
 

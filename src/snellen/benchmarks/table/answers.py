@@ -90,11 +90,18 @@ class AnswerCounts(Struct):
         return best
 
     def require_kind(self, column: str, name: str) -> None:
-        """Raise UsageError if all open answers are 0 or 1, so that they could be truth values or numbers."""
+        """Raise UsageError if all open answers are 0 or 1, numbers or truth values, or lists of points."""
         if self.open.is_bits:
             raise UsageError(
                 f"{name}: every answer in {column!r} is 0 or 1: a number, or no and yes",
                 f"Say which: --map answer={column}:bool or --map answer={column}:number. No request was sent.",
+            )
+
+        if self.open.rows and self.open.forms["outline"] == self.open.rows:
+            raise UsageError(
+                f"{name}: every answer in {column!r} is a list of three and more points: an outline, or each a point of its own",
+                "Say which: --kind region (replies are outlines too), --kind point (replies are points in it) or --kind points. "
+                "No request was sent.",
             )
 
     def require_moment_or_point(self, column: str, name: str) -> None:

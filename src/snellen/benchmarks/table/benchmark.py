@@ -309,9 +309,9 @@ def _spaces_of(kind: str, rules: TableRules) -> dict[str, Any]:
     """Return the spaces of replies and gold answers as meta; none where coordinates count in the space of the gold answer."""
     gold, declared = rules.gold, rules.declaration.answer
     coordinates = rules.coordinates
-    if kind in ("boxes", "points") and gold is None:
+    if kind in ("boxes", "points", "region") and gold is None:
         gold = Coordinates("unit")  # shares of the sides or not, an overlap is the same
-    if coordinates is None and gold is not None and (gold.order != "xyxy" or kind in ("boxes", "points")):
+    if coordinates is None and gold is not None and (gold.order != "xyxy" or kind not in ("box", "point")):
         coordinates = Coordinates(gold.space)  # a width and a height are no corners
     if coordinates is None or gold is None:
         return {}

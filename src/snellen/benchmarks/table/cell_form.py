@@ -33,6 +33,7 @@ AnswerForm: TypeAlias = Literal[
     "boxes",
     "point",
     "points",
+    "region",
     "moment",
     "formula",
     "json",

@@ -27,6 +27,7 @@ from snellen.scoring.answers.fold import folded as fold
 from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
 from snellen.scoring.answers.video_moment import Moment, moment_names, moments_in
 from snellen.scoring.answers.written_regions import NO_NUMBER
+from snellen.text import terms
 
 OPEN = "open"
 """The name of a kind that the gold cell decides, for a question without options."""
@@ -184,7 +185,15 @@ def form_of_value(cell: Any) -> str:
             return "boxes"
         if cell and all(isinstance(one, dict) and not {"bbox", "bbox_2d", "box_2d"}.isdisjoint(one) for one in cell):
             return "boxes"
+        if len(cell) > 2 and all(
+            isinstance(one, (list, tuple)) and len(one) == 2 and _are_coordinates(one) for one in cell
+        ):
+            return "outline"
         return {4: "box", 2: "point"}.get(len(cell), "texts") if _are_coordinates(cell) else "texts"
+    if isinstance(cell, dict) and (
+        {"size", "counts"} <= cell.keys() or not {"polygon", "segmentation"}.isdisjoint(cell)
+    ):
+        return "region"
     if isinstance(cell, dict):
         is_moment = len(cell) == 2 and "to" not in cell and moment_names(map(plain_name, cell)) is not None
         return "moment" if is_moment else "json"
@@ -207,7 +216,7 @@ def form_of(text: str) -> str:
     Returns:
         `truth`, `letter` (of a truth value), `bit` (0 or 1), `whole` (a whole number from 0), `number`, `clock`, `colon` (a time or
         a ratio), `ratio`, `slashed` (a date whose month may stand first), `date`, `time`, `quantity`, `formula`, `box`, `boxes`, `point`,
-        `moment`, `json`, `texts` (several accepted ones), else `text`.
+        `outline` (of a region, or points), `region`, `moment`, `json`, `texts` (several accepted ones), else `text`.
     """
     plain = undressed(text)
     if len(plain) < 4 and plain.isascii() and plain.isdigit():
@@ -311,24 +320,9 @@ def is_free_text(text: str, question: str) -> bool:
 
 
 _KIND_OF_FORM = {
-    **{"clock": "time", "slashed": "date", "ratio": "quantity", "whole": "count", "bit": "count"},
-    **{
-        form: form
-        for form in (
-            "truth",
-            "number",
-            "date",
-            "time",
-            "quantity",
-            "formula",
-            "box",
-            "boxes",
-            "point",
-            "moment",
-            "json",
-        )
-    },
+    form: form for form in terms("truth number date time quantity formula box boxes point region moment json")
 }
+_KIND_OF_FORM |= {"clock": "time", "slashed": "date", "ratio": "quantity", "whole": "count", "bit": "count"}
 
 
 def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:

@@ -19,7 +19,7 @@ from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.benchmarks.table.operations import CellError
 from snellen.errors import DataError, UsageError
 from snellen.scoring.answers.video_moment import moment_names
-from snellen.scoring.answers.written_regions import Region, regions_of
+from snellen.scoring.answers.written_regions import Region, areas_of, regions_of
 from snellen.scoring.coordinates import (
     COORDINATES,
     COORDINATES_BY,
@@ -72,6 +72,10 @@ class GoldRegions(Struct):
             self.masks += 1
             return
         found = [one for one in regions_of(cell) if len(one.numbers) in (2, 4) and None not in one.numbers]
+        parts = [] if found else [part for area in areas_of(cell) for part in area if None not in part.numbers]
+        found += [
+            one._replace(numbers=one.numbers[at : at + 2]) for one in parts for at in range(0, len(one.numbers) - 1, 2)
+        ]
         if not found:
             return
         known = size() if len(self.regions) < SIZED else None

@@ -43,8 +43,9 @@ from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, plac
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
+from snellen.scoring.areas import mask_runs
 from snellen.scoring.coordinates import SIDES, Coordinates
-from snellen.scoring.grounding import mask_runs, require_gold
+from snellen.scoring.grounding import require_gold
 from snellen.scoring.rules.vlmevalkit import literal
 from snellen.types import Blob, Image, Kind, MediaSettings, Video
 
@@ -179,7 +180,7 @@ class QuestionReader:
         if self._drawn is not None:
             options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
         wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
-        if wanted in ("point", "points") and isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES):
+        if wanted in ("point", "points", "region") and isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES):
             cell = _mask_of(cell, self._root)
         if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
             answer, kind = _chosen(cell, options, wanted, rules)

@@ -31,7 +31,7 @@ RESERVED = frozenset(
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
 MOST_ODD = 0.2
 """Name of the share of replies whose coordinates show a wrong space, and up to where it is not worth a warning."""
-AT_HALF = {"box": "accuracy@0.5", "moment": "r1@0.5"}
+AT_HALF = {"box": "accuracy@0.5", "region": "accuracy@0.5", "moment": "r1@0.5"}
 """Name of the headline of a table of one such kind: the share of replies that overlap the gold answer by half."""
 POSITIONAL = ("choice", "truth")
 

@@ -31,6 +31,7 @@ BUILT_IN: Mapping[str, str] = {
     "boxes": "grounded:Boxes",
     "point": "region:Point",
     "points": "grounded:Points",
+    "region": "grounded:Area",
     "moment": "video_moment:VideoMoment",
     "formula": "formula:Formula",
     "json": "structure:JsonValue",

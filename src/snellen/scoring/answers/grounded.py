@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.structure import json_in
-from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, places_of, regions_of
+from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, areas_of, places_of, regions_of
 from snellen.scoring.coordinates import Coordinates, Numbers
 from snellen.scoring.replies.sentences import Sentence
 
 NO_NUMBER, INVERTED, NO_AREA = "a coordinate is no number", "inverted corners", "a box without area"
+ODD, EMPTY = "an odd number of coordinates", "an outline or mask without area"
 TOO_MANY = f"more than {MOST_REGIONS:,} boxes or points"
 
 
@@ -23,11 +24,12 @@ class Fault(str):
 
 
 class Located(NamedTuple):
-    """A box (left, top, right, bottom) or a point in pixels of the image, with its label and confidence."""
+    """A box (left, top, right, bottom), a point or an outline in pixels of the image, with label and confidence, or a mask."""
 
     numbers: Numbers
     label: str = ""
     score: float | None = None
+    mask: str = ""
 
 
 Value: TypeAlias = tuple[Located, ...]
@@ -61,7 +63,9 @@ class Frame(Struct, frozen=True):
                 return Fault(INVERTED)
             if pixels[0] == pixels[2] or pixels[1] == pixels[3]:
                 return Fault(NO_AREA)
-        return Located(pixels, region.label, region.score)
+        if len(pixels) % 2:
+            return Fault(ODD)
+        return Located(pixels, region.label, region.score, region.mask)
 
 
 class Grounded(AnswerType):
@@ -170,6 +174,54 @@ class Points(Grounded):
 
     def __init__(self, context: AnswerContext = AnswerContext()) -> None:
         super().__init__(context, Frame(Coordinates("unit"), (1, 1)), 2, several=True)
+
+
+class Area(Grounded):
+    """An outline of three and more corners, of several parts or one, or a mask."""
+
+    kind = "region"
+    expected = "an outline `[[x, y], …]` or a mask of `size` and `counts`"
+
+    def __init__(
+        self, context: AnswerContext = AnswerContext(), frame: Frame = Frame(Coordinates("unit"), (1, 1))
+    ) -> None:
+        super().__init__(context, frame, 2)
+
+    def parse(self, text: str) -> Value | Fault | None:
+        return self.value_of(areas_of(text))
+
+    def value_of(self, areas: Sequence[Any]) -> Value | Fault | None:
+        """Return the only one of several written areas; None without any."""
+        located = [tuple(self._frame.located(part) for part in area) for area in dict.fromkeys(areas)]
+        if fault := next((part for area in located for part in area if isinstance(part, Fault)), None):
+            return fault
+        different = list(dict.fromkeys(tuple(part.numbers or part.mask for part in area) for area in located))  # type: ignore[union-attr]
+        if len(different) > 1:
+            return Fault(f"two answers: {len(different)} different outlines or masks")
+        return located[0] if located else None  # type: ignore[return-value]
+
+    def find(self, sentence: Sentence) -> Sequence[Found]:
+        text = sentence.text
+        found = [Found(self.value_of(areas_of(one.value)), one.start, one.end) for one in json_in(text)]
+        places = list(places_of(text))
+        if not any(one.value is not None for one in found) and places:
+            found = [
+                Found(
+                    self.parse(text[places[0][0] : places[-1][1]].replace(" and ", ", ")), places[0][0], places[-1][1]
+                )
+            ]
+        return [one for one in found if one.value is not None]
+
+    def short(self, sentence: Sentence) -> Found | None:
+        found = self.find(sentence)
+        same = all(one.value == found[0].value for one in found)
+        return (
+            found[0]
+            if found and same
+            else Found(Fault("two answers"), found[0].start, found[-1].end)
+            if found
+            else None
+        )
 
 
 def shown(numbers: Sequence[Fraction]) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import msgspec
+
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.coordinates import exact
 
@@ -19,6 +21,18 @@ MOST_REGIONS = 1_000
 MOST_CHARACTERS, MOST_CORNERS = 200_000, 20_000
 _FIELDS = ("bbox2d", "bbox", "box2d", "box", "boundingbox", "point2d", "point", "points", "coordinates", "click")
 _HOLDERS = ("answer", "result", "results", "objects", "boxes", "bboxes", "detections", "predictions", "annotations")
+_OUTLINES = (
+    "polygon",
+    "polygons",
+    "segmentation",
+    "outline",
+    "contour",
+    "mask",
+    "rle",
+    "vertices",
+    "points",
+    "coordinates",
+)
 _EDGES = {"left": "x1", "top": "y1", "right": "x2", "bottom": "y2", "width": "w", "height": "h"}
 _CORNERS, _SIZED, _CENTRE = ("x1", "y1", "x2", "y2"), ("x", "y", "w", "h"), ("x", "y")
 _NUMBER = r"[-−+]?(?:\d{1,9}(?:\.\d{0,18})?|\.\d{1,18})(?![\d.]*\d)|nan|[-−]?inf(?:inity)?"
@@ -51,12 +65,14 @@ class Region(NamedTuple):
             what each is; `unit` where numbers are shares of the sides, from left, top, right, bottom.
         label: the name of what is there.
         score: the confidence that the reply gives; None without one.
+        mask: in place of numbers, a mask in COCO's run lengths as JSON.
     """
 
     numbers: tuple[Fraction | None, ...]
     form: str = "order"
     label: str = ""
     score: float | None = None
+    mask: str = ""
 
 
 def regions_of(data: Any) -> list[Region]:
@@ -81,6 +97,55 @@ def regions_of(data: Any) -> list[Region]:
     if named := _named(text):
         return list(_in_data(named))
     return [region._replace(label=label) for region in _bare(text)]
+
+
+def areas_of(data: Any) -> list[tuple[Region, ...]]:
+    """Return the outlines and masks that a text, a list or an object writes and is, each with its parts."""
+    if isinstance(data, str):
+        text = _TAG.sub(" ", data).strip(" ,.\n") if '"counts"' not in data else data
+        value = whole_json(text) or whole_json(NO_NUMBER.sub("null", text))
+        ring = None if value is not None else _ring(regions_of(text))
+        return [(ring,)] if ring else [] if value is None else areas_of(value)
+    data = data.tolist() if hasattr(data, "tolist") else data
+    if isinstance(data, Mapping):
+        if {"size", "counts"} <= data.keys():
+            return [
+                (
+                    Region(
+                        (),
+                        mask=msgspec.json.encode(
+                            {name: data[name] for name in ("size", "counts")}, enc_hook=str
+                        ).decode(),
+                    ),
+                )
+            ]
+        names = {str(name).lower().replace("_", ""): value for name, value in data.items()}
+        inner = next((names[name] for name in (*_OUTLINES, *_HOLDERS) if names.get(name) is not None), None)
+        return [] if inner is None else areas_of(inner)
+    if not isinstance(data, Sequence):
+        return []
+    deep = any(
+        isinstance(one, Sequence) and any(isinstance(part, (Mapping, list, tuple)) for part in one) for one in data
+    )
+    if not deep and (ring := _ring(list(_in_data(data)))):
+        return [(ring,)]
+    parts = [_ring(list(_in_data(one))) for one in data if isinstance(one, (list, tuple))]
+    if parts and len(parts) == len(data) and all(parts):
+        return [tuple(part for part in parts if part)]
+    return [area for one in data if isinstance(one, (Mapping, list, tuple)) for area in areas_of(one)]
+
+
+def _ring(regions: Sequence[Region]) -> Region | None:
+    """Return the outline of three and more corners that regions are; None for others."""
+    regions = as_polygon(regions)
+    return regions[0] if len(regions) == 1 and len(regions[0].numbers) >= 6 else None
+
+
+def as_polygon(regions: Sequence[Region]) -> Sequence[Region]:
+    """Return three and more corners, each a pair, as one polygon; other regions as they are."""
+    if len(regions) < 3 or any(len(one.numbers) != 2 for one in regions):
+        return regions
+    return [regions[0]._replace(numbers=tuple(number for one in regions for number in one.numbers))]
 
 
 def places_of(text: str) -> Iterator[tuple[int, int]]:

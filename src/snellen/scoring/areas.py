@@ -1,0 +1,115 @@
+"""Overlap of outlines and masks: of two outlines by shapely, of masks by pycocotools on the pixels of the mask.
+
+An outline that crosses itself holds what the even-odd rule says, as for points in polygons; several parts are one area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snellen.errors import DataError
+from snellen.scoring.answers.grounded import EMPTY, Fault, Value
+from snellen.scoring.answers.structure import whole_json
+
+MOST_PIXELS = 1 << 26
+DAMAGED = "a mask whose run lengths do not fill its size"
+
+
+def area_overlap(value: Value, gold: Value, size: tuple[int, int]) -> float | Fault:
+    """Return the intersection over union of two areas in pixels of an image of a size, or why the first one is none.
+
+    Raises:
+        DataError: shapely or pycocotools is missing.
+    """
+    if [one.mask or one.numbers for one in value] == [one.mask or one.numbers for one in gold] and not value[0].mask:
+        return 1.0 if _shape(value).area else Fault(EMPTY)
+    masks = [run_lengths(one.mask) for one in (*gold, *value) if one.mask]
+    sizes: dict[tuple[int, ...] | None, None] = dict.fromkeys(
+        None if mask is None else tuple(mask["size"]) for mask in masks
+    )
+    if sizes and not gold[0].mask:
+        sizes = {size[::-1]: None, **sizes}  # a mask for an outline has the size of the image
+    if not sizes:
+        first, second = _shape(value), _shape(gold)
+        union = first.union(second).area
+        return float(first.intersection(second).area / union) if first.area else Fault(EMPTY)
+    if None in sizes:
+        return Fault(DAMAGED)
+    if len(sizes) > 1:
+        wanted, found = (" x ".join(map(str, reversed(one))) for one in sizes if one)
+        return Fault(f"a mask of {found} pixels, and one of {wanted} was expected")
+    high, wide = next(one for one in sizes if one)
+    first, second = (_pixels(area, size, high, wide) for area in (value, gold))
+    return float((first & second).sum() / (first | second).sum()) if first.any() else Fault(EMPTY)
+
+
+def _shape(area: Value) -> Any:
+    try:
+        import shapely
+    except ImportError as error:
+        raise _missing("outlines are compared by shapely") from error
+    rings = [np.array(one.numbers, dtype=np.float64).reshape(-1, 2) for one in area]
+    return shapely.union_all([shapely.make_valid(shapely.Polygon(ring)) for ring in rings])
+
+
+def _pixels(area: Value, size: tuple[int, int], high: int, wide: int) -> NDArray[np.bool_]:
+    """Return the pixels of an area on the grid of a mask, outlines drawn as COCO draws them."""
+    if area[0].mask:
+        return _decoded(area[0].mask)
+    try:
+        from pycocotools import mask
+    except ImportError as error:
+        raise _missing("masks are compared by pycocotools") from error
+    scales = (wide / size[0], high / size[1])
+    rings = [[float(number) * scales[at % 2] for at, number in enumerate(one.numbers)] for one in area]
+    return np.asarray(mask.decode(mask.merge(mask.frPyObjects(rings, high, wide)))) > 0
+
+
+@lru_cache(maxsize=64)
+def _decoded(cell: str) -> NDArray[np.bool_]:
+    lengths: Mapping[str, Any] = run_lengths(cell) or {}
+    runs = np.arange(len(lengths["counts"])) % 2 == 1
+    return np.repeat(runs, lengths["counts"]).reshape(lengths["size"], order="F")
+
+
+@lru_cache(maxsize=64)
+def run_lengths(cell: str) -> Mapping[str, Any] | None:
+    """Return a mask in COCO's run-length encoding (`size`, `counts` by column); None for any other cell.
+
+    Raises:
+        DataError: its counts are compressed, and pycocotools is missing.
+    """
+    data = whole_json(cell) if '"counts"' in cell else None
+    if not isinstance(data, dict) or not {"size", "counts"} <= data.keys():
+        return None
+    sides, counts = data["size"], data["counts"]
+    is_size = isinstance(sides, list) and len(sides) == 2 and all(type(side) is int and side > 0 for side in sides)
+    if not is_size or sides[0] * sides[1] > MOST_PIXELS:
+        return None
+    if isinstance(counts, str):
+        try:
+            from pycocotools.mask import decode
+        except ImportError as error:
+            raise _missing("a mask has compressed counts, which pycocotools reads") from error
+        try:
+            return mask_runs(decode({"size": sides, "counts": counts.encode()}))
+        except (ValueError, TypeError, OverflowError, MemoryError):
+            return None
+    whole = isinstance(counts, list) and all(type(number) is int and number >= 0 for number in counts)
+    return data if whole and sum(counts) == sides[0] * sides[1] else None
+
+
+def mask_runs(pixels: NDArray[Any]) -> dict[str, Any]:
+    """Return a mask ([height, width], 0 outside) in COCO's run-length encoding without compression."""
+    column = pixels.flatten(order="F") > 0
+    changes = np.flatnonzero(np.diff(np.concatenate(([False], column)).astype(np.int8)))
+    return {"size": [*pixels.shape], "counts": np.diff(np.concatenate(([0], changes, [len(column)]))).tolist()}
+
+
+def _missing(what: str) -> DataError:
+    return DataError(f"{what}, which is missing", "Run: pip install 'snellen[grounding]'")
