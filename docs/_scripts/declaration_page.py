@@ -36,6 +36,7 @@ from snellen.benchmarks.table.set_sections import (
     SetSummary,
     Subsets,
 )
+from snellen.scoring.rules.harness_regions import RegionRule
 
 DOCS = Path(__file__).parent.parent
 DECLARE, DECLARE_SETS, CATALOGUE = DOCS / "declare.md", DOCS / "declare-sets.md", DOCS / "catalogue.md"
@@ -48,6 +49,7 @@ SECTIONS = {
     "prompt": PromptStyle,
     "answer": AnswerSpace,
     "score": ScoreRule,
+    "region": RegionRule,
     "report": Report,
     "figure": Figure,
     "protocol": Protocol,

@@ -42,6 +42,8 @@ META = (
 """Names of meta, and of what a score holds beside its value."""
 OUTSIDE, TINY, NOT_ODD = "outside", "below 1", "no"
 """Signs of a wrong space, with inverted corners: a reply's coordinates lie outside of the image, or none is above 1."""
+ABSENT = "absent"
+"""The gold answer of a point where there is nothing to point at: coordinates below 0 say so."""
 SLACK = Fraction(201, 200)
 OVERLAP = Fraction(1, 2)
 NEAR = 0.01
@@ -133,6 +135,8 @@ def gold_of(target: Any, kind: str, frame: Frame) -> Value:
                 + (f": {area}" if area and not damaged else "")
             )
         return area
+    if str(target) == ("[]" if kind == "boxes" else ABSENT):
+        return ()
     if kind in ("point", "points") and run_lengths(str(target)) is not None:
         return ()
     regions = as_polygon(regions_of(target)) if kind in ("point", "points") else regions_of(target)
@@ -207,6 +211,8 @@ def _compared(sample: Sample, value: Value, gold: Value, size: tuple[int, int]) 
 
 def _is_right(point: Numbers, sample: Sample, gold: Value, size: tuple[int, int]) -> bool:
     """Return True for a point in a gold box, polygon or mask, edges included, or near a gold point."""
+    if sample.target == ABSENT:
+        return max(point) < 0
     if (mask := run_lengths(str(sample.target))) is not None:
         high, wide = mask["size"]
         column, row = (
@@ -266,8 +272,9 @@ def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
         )
         for label in labels
     )
-    precision, recall = hits / len(value) if value else 0.0, hits / len(gold)
-    f1 = 2 * hits / (len(value) + len(gold))
+    precision = hits / len(value) if value else float(not gold)
+    recall = hits / len(gold) if gold else 1.0
+    f1 = 2 * hits / (len(value) + len(gold)) if value or gold else 1.0
     boxes = [[[*map(float, one.numbers), one.label.casefold(), one.score] for one in part] for part in (value, gold)]
     detail = {PRECISION: str(precision), RECALL: str(recall), BOXES: msgspec.json.encode(boxes).decode()}
     return f1, detail

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from box_sets_drawn import BOX_SETS, MASK, WITH_FILES, draw_files, mask, screen
 from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
 from PIL import Image as Picture
 
@@ -237,23 +238,33 @@ def draw(declared: Declaration, folder: Path) -> DrawnSet:
 
 def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> DrawnSet:
     """Draw rows whose cells say where a picture is: a TSV, or a parquet with the pictures in it."""
-    drawn = DrawnSet(folder / ("drawn.tsv" if declared.source.tsv else "drawn.parquet"), rows=len(rows))
+    is_tsv = bool(declared.source.tsv) or declared.source.files == ("TreeBench.tsv",)
+    drawn = DrawnSet(folder / ("drawn.tsv" if is_tsv else "drawn.parquet"), rows=len(rows))
     written = []
+    drawing = screen if declared.name in BOX_SETS else picture
+    if declared.name in WITH_FILES:
+        drawn.path, drawn.images = draw_files(declared.name, [dict(row) for row in rows], folder)
+        drawn.first = digest(drawing(0))
+        for number, (_, reply) in enumerate(CARD_SETS[declared.name][: len(rows)]):
+            drawn.right[digest(drawing(number))] = text(reply)
+        return drawn
     for number, row in enumerate(rows):
-        image = picture(number)
+        image = drawing(number)
         drawn.first = drawn.first or (digest(image) if declared.name not in JUDGED else "")
         if PATH in row.values():
             drawn.images = folder / "pictures"
             drawn.images.mkdir(exist_ok=True)
             (drawn.images / f"{number}.png").write_bytes(image)
-        cell = base64.b64encode(image).decode() if declared.source.tsv else {"bytes": image, "path": None}
-        cells = {IMAGE: cell, PATH: f"{number}.png"}
+        cell = base64.b64encode(image).decode() if is_tsv else {"bytes": image, "path": None}
+        cells = {IMAGE: cell, PATH: f"{number}.png", MASK: {"bytes": mask(), "path": None}}
         written.append(
             {name: cells.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
         )
     for number, (_, reply) in enumerate(CARD_SETS[declared.name][: len(rows)]):
-        drawn.right[digest(picture(number))] = text(reply)
-    if declared.source.tsv:
+        drawn.right[digest(drawing(number))] = text(reply)
+    if declared.source.explode:
+        drawn.rows = sum(len(row[declared.source.explode]) for row in rows)
+    if is_tsv:
         with drawn.path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(written[0]), delimiter="\t")
             writer.writeheader()

@@ -95,7 +95,9 @@ def test_nothing_is_fetched_to_list_an_entry(
     assert main(["list", "mmstar", "colorbench"]) == 0
     assert main(["list", "catalogue"]) == 0
     assert main(["list"]) == 0
-    assert "84 declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue" in capsys.readouterr().out
+    assert (
+        "101 declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue" in capsys.readouterr().out
+    )
 
 
 def test_a_table_in_the_kits_folder_is_run_without_a_word_about_data(

@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile
-from snellen.benchmarks.table.declaration import Declaration, ScoreRule, Source
+from snellen.benchmarks.table.declaration import Declaration, PromptStyle, ScoreRule, Source
 from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.meta import groups_by_row
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
+from snellen.benchmarks.table.prompts import requested_prompt
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
@@ -256,16 +257,18 @@ def prompts_of(rules: TableRules) -> PromptWriter:
     """Return what writes the prompts of a table's questions."""
     style = rules.declaration.prompt
     write: PromptWriter = partial(declared_prompt, style)
-    if not rules.declared and not style.is_worded:
-        form, language = rules.truth_form, rules.language
-        write = prompt_writer(
-            style,
-            in_question=rules.in_question,
-            form=form,
-            language=language,
-            coordinates=rules.coordinates,
-            asks_space=rules.asks_space,
-        )
+    requests = partial(
+        prompt_writer,
+        form=rules.truth_form,
+        language=rules.language,
+        coordinates=rules.coordinates,
+        asks_space=rules.asks_space,
+    )
+    if style.holds_request:
+        asks = requests(PromptStyle()), requests(PromptStyle(), asks_space=False)
+        write = partial(requested_prompt, style, asks)
+    elif not rules.declared and not style.is_worded:
+        write = requests(style, in_question=rules.in_question)
 
     def written(question: Question) -> Prompt:
         prompt = write(question)

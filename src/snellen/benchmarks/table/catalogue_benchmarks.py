@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.benchmarks.table.benchmark import benchmark_of
 from snellen.benchmarks.table.declaration import Declaration, read_declaration
 from snellen.benchmarks.table.entries import entry, published
+from snellen.benchmarks.table.figures import OF_COCO
 from snellen.benchmarks.table.official import address_of, digest_fault, is_here, missing_data
 from snellen.benchmarks.table.survey import opened
 
@@ -82,6 +84,8 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
         path = base / str(getattr(source, source.kind))
     if path is not None and path.is_file() and (fault := digest_fault(path, source)):
         lines.append(f"{path.name} is another table than the declared one: {fault}; published figures may not compare")
+    if find_spec("pycocotools") is None and any(set(OF_COCO) & set(report.metrics) for report in declared.report):
+        lines.append("COCO's average precision needs pycocotools: pip install 'snellen[grounding]'")
     surveyed = opened(declared, data, base).survey()
     if source.rows is not None and surveyed.rows + surveyed.dropped != source.rows:
         lines.append(

@@ -69,6 +69,10 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         each: the value is a list; a row is in the slice of each of its elements, and counts once elsewhere.
         list: the cell is a list written as text, in JSON or Python syntax.
         drop: that many characters at the start of a text, or of each element of a list.
+        labels: of a list of boxes: the column with the label of each.
+        by: a column; `orders` maps its values to what the numbers of a list are (`xywh`), or to `absent`: there is nothing to
+            point at, and coordinates below 0 say so.
+        orders: see `by`.
         shuffle: the seed of a shuffle of the options; the answer follows its option.
         make: how many options are drawn for each row, the gold answer among them.
         from_: with `make`: the column of the labels; default: that of the answer.
@@ -102,6 +106,9 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     repeat_row: bool = False
     each: bool = False
     list: bool = False
+    labels: str = ""
+    by: str = ""
+    orders: Mapping[str, str] = {}
     shuffle: int | None = None
     make: int | None = None
     from_: str = ""

@@ -35,6 +35,7 @@ from snellen.benchmarks.table.set_sections import (
 )
 from snellen.errors import DataError
 from snellen.redaction.arguments import key_among
+from snellen.scoring.rules.harness_regions import RegionRule
 from snellen.toml_text import parse_toml
 
 DECLARATION_BYTES = 1 << 20
@@ -69,6 +70,7 @@ class Source(Strict, frozen=True):
         table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
         images: a folder or archives of the images.
         unpack: each row becomes one row for each element, which sets columns to the cells of others.
+        explode: a column of lists: each row becomes one row for each element.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
         configs: of a set: the folders of its files, the first that is there; `*` is every folder, empty the root or `data/`.
         splits: of a set: names of its files, the first that is there.
@@ -99,6 +101,7 @@ class Source(Strict, frozen=True):
     table: str = ""
     images: str | tuple[str, ...] = ()
     unpack: tuple[Mapping[str, str], ...] = ()
+    explode: str = ""
     as_kit_reads: bool = False
     configs: tuple[str, ...] = ("",)
     splits: tuple[str, ...] = ()
@@ -142,12 +145,14 @@ class AnswerSpace(Strict, frozen=True):
     Attributes:
         space: the space, and the order behind a colon, that prompts ask for: `thousand`, `pixel:xywh`.
         gold: those of the gold answers; default: recognised from the column.
+        mask_above: the grey value above which a pixel belongs to a mask.
         all_inside: several points are right only together; default: the share of them that is.
         box_for_point: of a box that answers a question for a point, the centre counts.
     """
 
     space: str = ""
     gold: str = ""
+    mask_above: int = 0
     all_inside: bool = False
     box_for_point: bool = False
 
@@ -158,8 +163,9 @@ class PromptStyle(Strict, frozen=True):
     Attributes:
         style: `letters` (question, lettered options, a request for the letter), `kit-mcq` (VLMEvalKit's form of that) or
             `question` (the question alone).
-        before: text before everything.
-        after: text behind everything.
+        before: text before everything; `{request}` asks for a box or a point in the space in which replies are read,
+            `{space}` names that space alone.
+        after: text behind everything; see `before`.
         image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1, with
             `{n0}` from 0.
         only_when: column to value: `before` and `after` only in such rows.
@@ -185,6 +191,11 @@ class PromptStyle(Strict, frozen=True):
         plain = PromptStyle(style=self.style, before=self.before, after=self.after)
         return self.style == "kit-mcq" or self != plain
 
+    @property
+    def holds_request(self) -> bool:
+        """Return True if the words have a place for the request for a box or a point."""
+        return "{request}" in self.before + self.after or "{space}" in self.before + self.after
+
     by: str = ""
     values: Mapping[str, PromptStyle] = {}
 
@@ -203,6 +214,10 @@ Reading: TypeAlias = Literal[
     "chinese-truth",
     "whole",
     "judged",
+    "box",
+    "boxes",
+    "point",
+    "points",
 ]
 Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact",
@@ -252,6 +267,8 @@ class ScoreRule(Strict, frozen=True):
         judge: the judge of free-text answers (`read = "judged"`, or rows with a rubric), unless the user names one.
         reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
+        region: of `box`, `boxes`, `point` and `points`: how a harness reads them.
+        evidence: the value with the gold boxes that a reply to a choice may show: their overlap is the metric `iou`.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
         rules: of a set: profile to a function of its harness's file in `benchmarks/spatial/scorers`; `easi` follows
@@ -269,6 +286,8 @@ class ScoreRule(Strict, frozen=True):
     by: str = ""
     values: Mapping[str, ScoreRule] = {}
     unreadable: Literal["wrong"] = "wrong"
+    region: RegionRule = RegionRule()
+    evidence: str = ""
     open_option: str = ""
     profiles: Mapping[ProfileName, ScoreRule] = {}
     judge: JudgeRule = JudgeRule()
@@ -290,6 +309,7 @@ class ScoreRule(Strict, frozen=True):
 MetricName: TypeAlias = Literal[
     "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed",
     "attempted", "correct-if-attempted", "attempted-f",
+    "iou", "accuracy@0.25", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
 ]  # fmt: skip
 
 
@@ -300,7 +320,8 @@ class Report(Strict, frozen=True):
         name: the figure's name; default: that of the metric.
         metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
             the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
-            of that and accuracy, `attempted-f`.
+            of that and accuracy, `attempted-f`; of boxes `iou` (the mean overlap), `accuracy@0.25`, `@0.75`, `@0.9`,
+            `centre-in-box`, and COCO's average precision `coco-map`, `coco-ap50`.
         positive: the positive answer of f1, precision and recall.
         all_in: a group; the figure is the share of groups in which every row is right.
         steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from snellen.benchmarks.table.declaration import Report
 from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
+from snellen.scoring.grounding import CENTRE, IOU
 
 Floats: TypeAlias = NDArray[np.float64]
 Formula: TypeAlias = Callable[[Floats], Floats]
@@ -22,7 +23,14 @@ Formula: TypeAlias = Callable[[Floats], Floats]
 
 MOST_PARTS = 500
 """A column of more values is an id: there are no slices by it, and no sums over it."""
-MEANS = ("accuracy", "anls", "vqa-score", "relaxed")
+OF_BOXES: Mapping[str, tuple[str, float]] = {
+    "iou": (IOU, 0.0),
+    **{f"accuracy@{least:g}": (IOU, least) for least in (0.25, 0.75, 0.9)},
+    "centre-in-box": (CENTRE, 0.0),
+}
+"""Metrics of boxes: the number beside each score, and the least that counts; 0: the number itself does."""
+OF_COCO = ("coco-map", "coco-ap50")
+MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *OF_BOXES)
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
 OF_ATTEMPTS = ("attempted", "correct-if-attempted", "attempted-f")
 NOT_ATTEMPTED = "not attempted"
@@ -75,11 +83,19 @@ class FigureBuilder:
             return self._yes_no(metric, report.positive or self.positive, counted)
         if metric in OF_ATTEMPTS:
             return self._attempts(metric, counted)
-        value = np.where(counted, self.value, 0.0)
+        value = np.where(counted, self.of(metric), 0.0)
         if metric == "count":
             at = self._add(value)
             return lambda sums: sums[:, at]
         return self._ratio(value, counted.astype(np.float64))
+
+    def of(self, metric: str) -> Floats:
+        """Return the value of each row for a metric."""
+        column, least = OF_BOXES.get(metric, ("", 0.0))
+        if not column:
+            return self.value
+        numbers = self.table.numbers(column)
+        return (numbers >= least).astype(np.float64) if least else numbers
 
     def _named(self, name: str, rows: Mask) -> Formula:
         report = self.reports[name]

@@ -116,13 +116,16 @@ def codes_of_names(images: Sequence[Blob]) -> list[int]:
     return [crc32(normpath(image.key).encode()) for image in images]
 
 
-def image_root(table: Path | Tree | None, images: Path | None, within: str = "") -> ImageRoot:
+def image_root(
+    table: Path | Tree | None, images: Path | None, within: str = "", archives: Sequence[Path] = ()
+) -> ImageRoot:
     """Return where images are looked for: in `images` if the user names it, and beside the table.
 
     Args:
         table: the folder of the table, or the archive that holds it.
         images: --images.
         within: see ImageRoot.
+        archives: further archives of images.
 
     Raises:
         DataError: `images` is no folder and no archive.
@@ -130,6 +133,7 @@ def image_root(table: Path | Tree | None, images: Path | None, within: str = "")
     trees: list[Tree] = []
     if images is not None:
         trees.append(kept_tree(images) if images.exists() else FolderTree(images))
+    trees += map(kept_tree, archives)
     if isinstance(table, Tree):
         trees.append(table)
     elif table is not None:

@@ -66,6 +66,14 @@ def difference_note(count: int) -> str:
     )
 
 
+def exploded(rows: Placed, column: str) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
+    """Yield each row once for each element of a list in a column."""
+    for place, row in rows:
+        cell = None if isinstance(row, DataError) else row.get(column)
+        for element in cell if isinstance(cell, list) and cell else [cell]:
+            yield place, row if isinstance(row, DataError) else {**row, column: element}
+
+
 def unpacked(rows: Placed, parts: tuple[Mapping[str, str], ...]) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
     """Yield each row once for each of `parts`, which sets columns to the cells of others."""
     for place, row in rows:

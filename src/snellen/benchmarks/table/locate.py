@@ -134,7 +134,7 @@ def _chosen(name: str, tree: Tree, names: Sequence[str], source: Source, data: D
             f"{name}: no table was found in it; {', '.join(ROW_SUFFIXES)} or one folder of images per class was expected",
             "Name the file of your questions.",
         )
-    if len({_series(file) for file in tables}) > 1:
+    if len({_series(file) for file in tables}) > 1 and not source.files:
         raise _several(name, tables)
     return LocatedTable(name, tree, tuple(_natural(tables)), archive)
 

@@ -35,7 +35,7 @@ class CellError(DataError):
 
 def columns_of(spec: CellSpec) -> Iterator[str]:
     """Yield the columns of the file that a declared value is made from; `options = "A-Z"` names none."""
-    several = (*spec.first_of, spec.column, spec.from_) if isinstance(spec, Cell) else spec
+    several = (*spec.first_of, spec.column, spec.from_, spec.labels, spec.by) if isinstance(spec, Cell) else spec
     for name in (several,) if isinstance(several, str) else several:
         if name not in ("", ROW_NUMBER, KEY, ALL_LETTERS):
             yield name
@@ -116,6 +116,13 @@ def operated(spec: Cell, current: Any, row: Row) -> Any:
         current = text_of(current).split(spec.split) if current != "" else []
     if spec.list:
         current = list_of(current, spec.column) if current != "" else []
+    if order := spec.orders.get(text_of(row.get(spec.by))):
+        current = dict(zip(order, list_of(current, spec.column), strict=False)) if order == "xywh" else order
+    if spec.labels:
+        boxes, labels = list_of(current, spec.column), list_of(row.get(spec.labels), spec.labels)
+        if len(boxes) != len(labels):
+            raise CellError(f"{len(boxes)} boxes in {spec.column!r} and {len(labels)} labels in {spec.labels!r}")
+        current = [{"bbox": box, "label": str(label)} for box, label in zip(boxes, labels, strict=True)]
     if spec.drop:
         several = isinstance(current, list)
         current = [text_of(item)[spec.drop :] for item in current] if several else text_of(current)[spec.drop :]

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
+
+from msgspec import structs
 
 from snellen.benchmarks.table.declaration import PromptStyle
 from snellen.benchmarks.table.operations import text_of
@@ -110,3 +112,22 @@ def prompt(style: PromptStyle, question: Question) -> Prompt:
     images: list[Part] = [*question.videos, *(Image(blob) for blob in question.images)]
     parts = placed(text, images, style.image_marks)
     return Prompt(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def requested_prompt(
+    style: PromptStyle, asks: tuple[Callable[[Question], Prompt], Callable[[Question], Prompt]], question: Question
+) -> Prompt:
+    """Return the prompt of a question with the request for its answer in its place in the style's words.
+
+    Args:
+        style: as declared, with `{request}` or `{space}`.
+        asks: what writes the prompts of bare questions, with and without the space of coordinates.
+        question: the question.
+    """
+    bare = structs.replace(question, question="", hint="", images=(), videos=(), options={})
+    request, form = ("".join(part.text for part in ask(bare).parts if isinstance(part, Text)).strip() for ask in asks)
+    before, after = (
+        words.replace("{request}", request).replace("{space}", request.removeprefix(form).strip())
+        for words in (style.before, style.after)
+    )
+    return prompt(structs.replace(style, before=before, after=after.rstrip()), question)

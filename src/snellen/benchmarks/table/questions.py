@@ -176,12 +176,17 @@ class QuestionReader:
         brackets = may_hold_mark("\n".join((text, *options.values())))
         if brackets and not self._declared and not rules.in_question:
             text, options = numbered_marks(text, options)
-        cell = _answer_in(self._answer(row, number))
+        cell = self._answer(row, number)
+        wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
+        cell = _region_in(cell, wanted) if self._declared and wanted in SIDES else _answer_in(cell)
         if self._drawn is not None:
             options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
-        wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
-        if wanted in ("point", "points", "region") and isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES):
-            cell = _mask_of(cell, self._root)
+            wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
+        is_file = isinstance(cell, str) and cell.lower().endswith(IMAGE_SUFFIXES)
+        if wanted in ("point", "points", "region") and (
+            is_file or (isinstance(cell, tuple) and hasattr(cell[0], "read"))
+        ):
+            cell = _mask_of(cell, self._root, rules.declaration.answer.mask_above)
         if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
             answer, kind = _chosen(cell, options, wanted, rules)
             if self._seed is not None:
@@ -236,18 +241,29 @@ class QuestionReader:
         return named
 
 
-def _mask_of(name: str, root: ImageRoot) -> str:
-    """Return the mask in an image file as run lengths. Raises CellError for one that is not found or cannot be decoded."""
+def _region_in(cell: Any, kind: str) -> Any:
+    """Return the gold boxes or points in a cell. Raises CellError for an empty one, unless no box may be there."""
+    if cell in (None, "", ()) or (cell == [] and kind != "boxes"):
+        raise CellError("it has no answer")
+    return cell
+
+
+def _mask_of(cell: Any, root: ImageRoot, above: int) -> str:
+    """Return the pixels above a grey value as run lengths, of a mask in an image or in the file of that name.
+
+    Raises:
+        CellError: it is not found, or cannot be decoded.
+    """
     import numpy as np  # few tables have masks
 
-    blob = root.find(name)
+    blob = root.find(cell) if isinstance(cell, str) else cell[0]
     if blob is None:
-        raise CellError(f"its mask {name[:CUT]!r} is not among the images")
+        raise CellError(f"its mask {cell[:CUT]!r} is not among the images")
     try:
         pixels = np.asarray(open_image(Image(blob), MediaSettings()))[:, :, 0]
     except MediaError as error:
         raise CellError(error.message) from error
-    return msgspec.json.encode(mask_runs(pixels)).decode()
+    return msgspec.json.encode(mask_runs(pixels > above)).decode()
 
 
 def id_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], str]:

@@ -7,14 +7,18 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
 from snellen.benchmarks.table.declaration import Cell, Declaration, Report
-from snellen.benchmarks.table.figures import MEANS, MOST_PARTS, FigureBuilder
+from snellen.benchmarks.table.figures import MEANS, MOST_PARTS, OF_COCO, FigureBuilder
 from snellen.benchmarks.table.meta import separator
 from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns
+from snellen.benchmarks.table.summary import odd_share
 from snellen.scoring import metrics, statistics
+from snellen.scoring.coco import average_precision
+from snellen.scoring.grounding import BOXES
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import GROUP, coverage
 from snellen.types import Interval, Metric
@@ -44,6 +48,7 @@ def summary(declared: Declaration) -> Summary:
         figures = [
             figure for report in ordered for figure in _figures(report, table, names, positive) if figure is not None
         ]
+        figures += odd_share(scores)
         return [*figures, metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]
 
     return summarize
@@ -91,8 +96,10 @@ def _metric(
     counted = rows & table.counted
     unit = "fraction" if _is_fraction(report, metric, named) else POINTS
     chance = _chance(report, metric, table, rows, named)
-    if _is_mean(report, metric):
-        made = _closed(name, report, builder, rows)
+    if metric in OF_COCO:
+        made = Metric(name, _coco(report, metric, table, counted), int(counted.sum()), None)
+    elif _is_mean(report, metric):
+        made = _closed(name, report, metric, builder, rows)
         made = structs.replace(
             made, value=None if made.value is None else made.value * report.scale, unit=unit, chance=chance
         )
@@ -110,6 +117,23 @@ def _metric(
     return structs.replace(made, coverage=coverage(_rows_behind(builder, counted), expected))
 
 
+def _coco(report: Report, metric: str, table: ScoreColumns, rows: Mask) -> float | None:
+    """Return COCO's average precision, or its mean over the values of a column that have gold boxes; None without pycocotools.
+
+    Of boxes with one confidence the order of their images decides: that of the value `order`, else one by their ids.
+    """
+    order = np.argsort(table.numbers("order") if table.has("order") else table.scores.question, kind="stable")
+    boxes, values = table.scores.column(BOXES), table.values_of(report.mean_of, rows) if report.mean_of else [""]
+    parts = [order[(rows & table.equals(report.mean_of, value) if value else rows)[order]] for value in values]
+    found = [
+        average_precision([msgspec.json.decode(boxes.names[code]) for code in boxes.codes[part] if code >= 0])
+        for part in parts
+    ]
+    known = [one.ap if metric == "coco-map" else one.ap50 for one in found if one is not None]
+    known = [value for value in known if value is not None]
+    return sum(filter(None, known)) / len(known) if known else None
+
+
 def _rows_behind(builder: FigureBuilder, counted: Mask) -> int:
     """Return how many rows the figure rests on: of a group that is not complete, none."""
     behind = counted
@@ -123,13 +147,13 @@ def _is_mean(report: Report, metric: str) -> bool:
     return metric in MEANS and not (report.add or report.average or report.sum_over)
 
 
-def _closed(name: str, report: Report, builder: FigureBuilder, rows: Mask) -> Metric:
+def _closed(name: str, report: Report, metric: str, builder: FigureBuilder, rows: Mask) -> Metric:
     """Return a mean, over rows or groups, or of the means of a column's values, with its interval."""
     table = builder.table
     if report.all_in:
         value, mask = builder.values_in_groups(report, rows)
     else:
-        value, mask = builder.value, rows & table.counted
+        value, mask = builder.of(metric), rows & table.counted
     groups = table.clusters(builder.groups)
     cluster = "question" if np.array_equal(table.scores.group, table.scores.question) and not report.all_in else GROUP
     strata = None
@@ -154,7 +178,7 @@ def _chance(report: Report, metric: str, table: ScoreColumns, rows: Mask, named:
     all_rows = replace(table, value=chances, counted=np.ones(len(table), dtype=bool))
     builder = FigureBuilder(all_rows, named, chances.copy())
     if _is_mean(report, metric):
-        made = _closed("chance", report, builder, rows & table.counted)
+        made = _closed("chance", report, metric, builder, rows & table.counted)
         return None if made.value is None else made.value * report.scale
     formula = builder.formula(report, metric, rows & table.counted)
     level = float(formula(builder.stacked().sum(axis=0, keepdims=True))[0])

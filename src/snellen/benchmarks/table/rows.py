@@ -21,7 +21,7 @@ from snellen.benchmarks.table.dialogue import COLUMNS as DIALOGUE_COLUMNS
 from snellen.benchmarks.table.dialogue import with_dialogue
 from snellen.benchmarks.table.images import FOLDERS, MEDIA_SUFFIXES, ImageRoot, image_root
 from snellen.benchmarks.table.kit_reading import FORMS as TEXT_FORMS
-from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, is_kit_reading, unpacked
+from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, exploded, is_kit_reading, unpacked
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
@@ -85,7 +85,7 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         UsageError: several files, or several lists of a JSON file, could be the table.
     """
     located = locate_table(source, data, base)
-    root = image_root(located.tree, _images(source, data, base), located.within)
+    root = image_root(located.tree, _images(source, data, base), located.within, _archives(source, located))
     if not located.files:
         return Rows(located.name, CLASSES, ("image", "class"), _class_rows(located), root, (located.tree.path,))
     chosen = structs.replace(
@@ -103,6 +103,8 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     )
     if source.unpack:
         rows = unpacked(rows, source.unpack)
+    if source.explode:
+        rows = exploded(rows, source.explode)
     form = " and ".join(forms)
     if form in TEXT_FORMS and is_kit_reading(source, data):
         plain = structs.replace(source, as_kit_reads=False)
@@ -141,8 +143,17 @@ def _paths(located: LocatedTable) -> tuple[Path, ...]:
 def _images(source: Source, data: Data, base: Path) -> Path | None:
     if data.images is not None:
         return data.images
+    if source.hub:
+        return None
     declared = source.images if isinstance(source.images, str) else next(iter(source.images), "")
     return base / declared if declared else None
+
+
+def _archives(source: Source, located: LocatedTable) -> list[Path]:
+    """Return the declared archives of a data set of the hub that lie beside its table."""
+    names = (source.images,) if isinstance(source.images, str) else source.images
+    paths = [located.tree.path / name for name in names if source.hub]
+    return [path for path in paths if path.is_file()]
 
 
 class _File(Struct, frozen=True):

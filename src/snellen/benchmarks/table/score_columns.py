@@ -103,6 +103,11 @@ class ScoreColumns:
         column = self.scores.meta.get(CHANCE)
         return None if column is None or not len(self) else column.numbers()
 
+    def numbers(self, column: str) -> NDArray[np.float64]:
+        """Return a meta column of numbers, 0 for rows without one."""
+        values = self.scores.meta.get(column)
+        return np.zeros(len(self)) if values is None else np.array([*map(float, values.names), 0.0])[values.codes]
+
     def clusters(self, groups: Iterable[str]) -> NDArray[np.int64]:
         """Return the cluster of each row, clusters joined that share a group of rows."""
         _, label = np.unique(self.scores.group, return_inverse=True)

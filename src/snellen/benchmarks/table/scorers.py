@@ -17,9 +17,12 @@ from snellen.benchmarks.table.declaration import ScoreRule
 from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
+from snellen.scoring.coordinates import SIDES, is_grounded
 from snellen.scoring.extract import read
+from snellen.scoring.grounding import IOU
 from snellen.scoring.replies.reply import outside_thinking, visible
 from snellen.scoring.rules import chinese_answers, documents, final_answers, lmms_eval, short_answers, vlmevalkit
+from snellen.scoring.rules.harness_regions import RegionRule, evidence_overlap, score_by_rule
 from snellen.types import Sample, Score, Verdict
 
 PROFILES = {
@@ -110,7 +113,30 @@ def _scorer(rule: ScoreRule, profile: str) -> Scorer:
     return score
 
 
+def _region(rule: ScoreRule, sample: Sample, reply: str) -> Score:
+    """Score boxes and points, as a harness does if the rule says how; without a known space as everywhere."""
+    if rule.region == RegionRule() or not is_grounded(sample):
+        return ready.by_kind(sample, reply)
+    return score_by_rule(rule.region, sample, reply)
+
+
+def _with_evidence(rule: ScoreRule, scorer: Scorer) -> Scorer:
+    """Return a scorer that says beside its score how well the boxes that a reply shows overlap those of the row."""
+
+    def score(sample: Sample, reply: str) -> Score:
+        found, gold = scorer(sample, reply), str(sample.meta.get(rule.evidence, ""))
+        return replace(found, detail={**found.detail, IOU: str(evidence_overlap(rule.region, reply, gold))})
+
+    return score if rule.evidence else scorer
+
+
 def _single(rule: ScoreRule, profile: str) -> Scorer:
+    if rule.read in SIDES:
+        return partial(_region, rule)
+    return _with_evidence(rule, _of_text(rule, profile))
+
+
+def _of_text(rule: ScoreRule, profile: str) -> Scorer:
     readers, compare = {
         "strict": (STRICT_READERS, _compare_strict),
         "authors": (KIT_READERS, _compare_common),

@@ -74,6 +74,7 @@ from snellen.benchmarks.table.rows import (
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
+from snellen.scoring.coordinates import SIDES
 from snellen.scoring.grounding import blob_size
 from snellen.sources.digests import digest
 from snellen.sources.pandas_cells import ColumnForms
@@ -462,7 +463,8 @@ class _Surveyor:
         about_clips = "video" in rows and "image" not in rows
         open_kind: Kind = ""
         if declared or (rule is not None and rule.read == "judged"):
-            open_kind = OPEN_KINDS.get(rule.read if rule else "", "short")
+            read = rule.read if rule else ""
+            open_kind = "" if read in SIDES else OPEN_KINDS.get(read, "short")
         elif rule is not None and rule.is_given:
             open_kind = {"bool": "truth", "text": "short"}.get(form) or counts.single_kind(column, name)
         elif not form and "kind" not in rows:
@@ -489,7 +491,9 @@ class _Surveyor:
             convention=convention,
             open_kind=open_kind,
             needs_cells=declared or not is_plain(declaration.prompt),
-            kind=_KIND_OF_FORM.get(form, form if form in SETTLED else "")
+            kind=rule.read
+            if declared and rule is not None and rule.read in SIDES
+            else _KIND_OF_FORM.get(form, form if form in SETTLED else "")
             if form != "text" or not counts.closed
             else "",
             facts=facts,
