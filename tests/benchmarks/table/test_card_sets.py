@@ -15,6 +15,7 @@ import snellen
 from servers.oracle import OracleServer
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
+from snellen.cli import main
 from snellen.scoring.rules.final_answers import final_answer, formula_equal, last_box, nearest_option, typed_equal
 from snellen.types import Metric
 
@@ -54,6 +55,13 @@ REPLIES = [
     ("wemath", 1, "Answer: Both of them, so B", (1, 1, 1, 1)),
     ("wemath", 0, "A. Answer: certainly", (1, 0, 0, 1)),
     ("wemath", 0, "Answer: Ask again", (0, 1, 1, 0)),  # the first character behind the word is an option
+    ("mathvista", 0, "[2007,2008]", (1, 0, 0, 1)),  # the authors compare lists as written
+    ("visulogic", 1, "B", (1, 1, 1, 1)),
+    ("visulogic", 1, "BC", (0, 0, 0, 1)),  # lmms-eval takes the first of up to three letters
+    ("dynamath", 0, '{"short answer": 1.5}', (1, None, 0, 1)),  # VLMEvalKit's judge would read an unquoted number
+    ("dynamath", 0, "1.5", (0, None, 1, 0)),  # what is no JSON is the answer whole
+    ("dynamath", 2, "B", (0, None, 1, 0)),
+    ("phyx-mini-mc", 1, "B", (1, None, 0, 1)),  # a bare letter is no answer for VLMEvalKit's rule
     ("cmmmu-val", 1, "(C) 和 (A) 都对", (1, 1, 1, 1)),
     ("cmmmu-val", 0, "Because of B, B it is", (1, 1, 1, 1)),
     ("cmmmu-val", 0, "AA 电池，答案：B", (1, 0, 0, 0)),  # the capital that stands most often, in words too
@@ -156,6 +164,95 @@ def test_an_empty_short_answer_is_in_every_gold_answer_of_vlmevalkit(tmp_path: P
     sample = list(benchmark.samples(snellen.Data(path=drawn.path)))[2]
     empty = json.dumps({"short answer": ""})
     assert [benchmark.score[profile](sample, empty).value for profile in ("strict", "vlmevalkit")] == [0, 1]
+
+
+@pytest.mark.parametrize("name", [name for name in CARD_SETS if entry(name).faults])
+def test_what_is_known_of_harnesses_is_listed_and_stands_in_reports(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", name]) == 0
+    listed = " ".join(capsys.readouterr().out.split())
+    for profile, texts in entry(name).faults.items():
+        for text in texts:
+            assert " ".join(text.split()) in listed
+            assert f"known of {profile}: {text}" in registry.find(name).faults  # the notes of runs and reports
+
+
+LIMITS = {
+    "cmmmu-val": "16", "ocrbench-v2": "128", "mm-vet": "1,024", "mm-vet-2": "1,024", "mia-bench": "512", "crpe-relation": "16",
+    "visulogic": "64", "mmt-bench-val": "8", "worldvqa": "64", "simplevqa": "32", "mathverse": "1,024", "babyvision": "8,192",
+    "emma": "4,096", "mmbench-dev-cn-v11": "256",
+}  # fmt: skip
+"""Set to the tokens after which lmms-eval at 75571cf stops a reply, where that cuts models off."""
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_of_tokens_that_cuts_replies_off_stands_at_its_profile(name: str) -> None:
+    assert f"{LIMITS[name]} tokens" in registry.find(name).profiles["lmms-eval"]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "reply"),
+    [
+        ("simplevqa", 1, "It is Person 1."),  # lmms-eval compares texts, whose words differ
+        ("worldvqa", 1, "That would be place 1."),
+        ("phyx-mini-oe", 1, "11 kN"),  # VLMEvalKit's STR finds the gold answer 1 kN in it
+        ("seephys", 1, "It has 1 kg."),
+        ("mm-vet-2", 0, "seven"),  # a part of <OR> is worth what a judge says
+    ],
+)
+def test_what_a_harness_compares_as_text_is_left_to_the_judge(name: str, row: int, reply: str, tmp_path: Path) -> None:
+    drawn, benchmark = draw(entry(name), tmp_path), registry.find(name)
+    sample = list(benchmark.samples(snellen.Data(path=drawn.path)))[row]
+    for score in benchmark.score.values():
+        assert score(sample, reply).verdict == "unscored"
+    assert name != "phyx-mini-oe" or str(sample.target) in reply
+    assert name not in ("simplevqa", "worldvqa") or str(sample.target).casefold() != reply.casefold().strip(".")
+
+
+def test_lmms_evals_formula_asks_a_chart_one_of_its_four_questions(tmp_path: Path) -> None:
+    charts = 1_000
+    asked = {(row % charts, row % 4) for row in range(4 * charts)}
+    assert len(asked) == charts  # and not 4,000
+    drawn = draw(entry("charxiv-descriptive"), tmp_path)
+    samples = list(registry.find("charxiv-descriptive").samples(snellen.Data(path=drawn.path)))
+    assert len({sample.id for sample in samples}) == drawn.rows
+
+
+def test_a_gold_cell_of_four_signs_at_most_is_in_any_reply_of_crpe(tmp_path: Path) -> None:
+    """VLMEvalKit looks for the gold cell behind its fourth character in a reply that begins with no letter."""
+    drawn, benchmark = draw(entry("crpe-relation"), tmp_path), registry.find("crpe-relation")
+    sample = list(benchmark.samples(snellen.Data(path=drawn.path, images=drawn.images)))[1]
+    reply = "none of them"
+    assert str(sample.target)[4:] in reply and reply[0] not in "ABCD"
+    assert benchmark.score["vlmevalkit"](sample, reply).value == 0
+
+
+def test_python_does_not_round_to_the_precision_of_mathvistas_parquet(tmp_path: Path) -> None:
+    drawn, benchmark = draw(entry("mathvista"), tmp_path), registry.find("mathvista")
+    sample = list(benchmark.samples(snellen.Data(path=drawn.path)))[3]
+    with pytest.raises(TypeError):
+        round(1.44, float(str(sample.meta["precision"])))  # type: ignore[call-overload]
+    assert benchmark.score["authors"](sample, "1.44").value == 1
+
+
+def test_the_worst_case_needs_no_indexes_that_are_ids_of_questions(tmp_path: Path) -> None:
+    rows = [row for row, _ in CARD_SETS["dynamath"]]
+    first = {row["index"] for row in rows if row["varid"] == 1}
+    assert not {row["qid"] for row in rows} <= first  # where VLMEvalKit stops with a KeyError
+    done, _ = run("dynamath", tmp_path)
+    assert value(done.figures("strict")["strict"], "worst case") == 1
+
+
+def test_a_part_of_a_blanks_reply_counts_once(tmp_path: Path) -> None:
+    from snellen.scoring.rules.chinese_answers import _BLANK_MARKS, _key_parts
+
+    reply = "答案是杠杆。所以是杠杆原理"
+    parts = _key_parts(reply, _BLANK_MARKS)
+    assert sum("杠杆" in part for part in parts) == 2  # VLMEvalKit adds both to its count of right replies
+    drawn, benchmark = draw(entry("cmmmu-val"), tmp_path), registry.find("cmmmu-val")
+    sample = list(benchmark.samples(snellen.Data(path=drawn.path)))[4]
+    assert benchmark.score["vlmevalkit"](sample, reply).value == 1
 
 
 def test_the_figures_of_ocrbench_v2_are_means_of_abilities_and_lmms_evals_means_over_rows(tmp_path: Path) -> None:

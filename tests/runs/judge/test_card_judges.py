@@ -116,6 +116,17 @@ def test_another_judge_than_the_published_one_is_told_before_and_after_a_run_and
     assert any("do not compare" in remark for cell in cells if cell for remark in cell.remarks)
 
 
+@pytest.mark.parametrize("name", ["worldvqa", "charxiv-descriptive", "charxiv-reasoning"])
+def test_a_reply_without_a_readable_judgement_is_left_out_and_the_coverage_says_so(name: str, tmp_path: Path) -> None:
+    verdicts = ["correct", "none of these", "incorrect", "correct"] if name == "worldvqa" else [1, "none", 0, 1]
+    run, _ = judged(name, tmp_path, dict(enumerate(verdicts)))
+    first = run.figures("strict")["strict"][0]
+    assert (first.value, first.coverage) == (pytest.approx(2 / 3), 3 / 4)
+    elsewhere = {"worldvqa": 2 / 4, "charxiv-descriptive": (2 - 1) / 4, "charxiv-reasoning": (2 - 1) / 4}
+    assert first.value != elsewhere[name]  # VLMEvalKit counts the reply as attempted, lmms-eval as -1
+    assert name != "worldvqa" or values(run)["attempted"] == 1.0
+
+
 def test_a_folder_called_as_the_published_judge_is_no_judge() -> None:
     assert other_judge("api:oracle in /tmp/gpt-4o/run_judged", "gpt-4o")
     assert not other_judge("api:openai/gpt-4o in /tmp/run_judged", "gpt-4o")

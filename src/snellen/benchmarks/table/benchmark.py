@@ -137,7 +137,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         digest=lambda data: table.survey(data).digest,
         options=OPTIONS,
         wording=frozenset((COORDINATES, COORDINATES_BY, SENT)),
-        about=_about(declaration),
+        about=_about(declaration) | _known_beside(declaration.faults, profiles_of(rule)),
         files=lambda data: _files(table.opened(data).open()),
         reading=lambda data: reading_of(table.survey(data)),
         notices=lambda data: _notices(table.survey(data)),
@@ -157,6 +157,11 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
 def _with_faults(profiles: Mapping[str, str], faults: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Return what is said of each profile, with what is known to be wrong with its harness."""
     return {name: "; known here: ".join((text, *faults.get(name, ()))) for name, text in profiles.items()}
+
+
+def _known_beside(faults: Mapping[str, tuple[str, ...]], profiles: Mapping[str, str]) -> dict[str, str]:
+    """Return what is known of the data, and of harnesses that are no profile, for lists."""
+    return {f"known of {name}": "; ".join(texts) for name, texts in faults.items() if name not in profiles}
 
 
 def _faults(faults: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

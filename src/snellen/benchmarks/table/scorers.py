@@ -161,7 +161,7 @@ def _of_text(rule: ScoreRule, profile: str) -> Scorer:
     return score
 
 
-TYPED = ("typed", "typed-exact")
+TYPED = ("typed", "typed-exact", "typed-as-written")
 _BY_LETTER = ("letter-or-text", "answer-line", "first-capital")
 
 
@@ -268,8 +268,9 @@ def _spotting(rule: ScoreRule, sample: Sample, answer: str) -> float:
 def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     golds, of_type = golds_of(sample), str(sample.meta.get("answer_type", ""))
     gold = f"[{', '.join(golds)}]" if of_type == "list" else golds[0]
-    if rule.equals == "typed":
-        return final_answers.typed_equal(answer, gold, of_type, str(sample.meta.get("precision", "")))
+    if rule.equals != "typed-exact":
+        compare = final_answers.typed_equal if rule.equals == "typed" else final_answers.typed_as_written
+        return compare(answer, gold, of_type, str(sample.meta.get("precision", "")))
     row = {"question_type": "free_form", "answer_type": of_type, "answer": gold, "prediction_or_extraction": answer}
     return bool(short_answers.mathvista_value({**row, "prefetch": False}))
 
@@ -294,6 +295,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "in-gold": lambda rule, sample, answer: any(answer.lower() in gold.lower() for gold in golds_of(sample)),
     "typed": _typed,
     "typed-exact": _typed,
+    "typed-as-written": _typed,
 }
 """Comparisons of a final answer with the gold answer: the value of a reply, 0 to 1."""
 

@@ -92,14 +92,23 @@ def _behind(reply: str, letters: str, word: str) -> str | None:
     return text[:1] if text[:1] and text[:1] in letters else None
 
 
+def _member_text(reply: str, letters: str, word: str) -> str | None:
+    value = _member_value(reply, word)
+    return value.strip() if isinstance(value, str) else None
+
+
 def _member(reply: str, letters: str, word: str) -> str | None:
+    value = _member_value(reply, word)
+    return None if value is None or isinstance(value, dict | list) else str(value).strip()
+
+
+def _member_value(reply: str, word: str) -> object:
     text = reply[reply.find("{") : reply.rfind("}") + 1].replace("\\", "")
     try:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    value = value.get(word) if isinstance(value, dict) else None
-    return None if value is None or isinstance(value, dict | list) else str(value).strip()
+    return value.get(word) if isinstance(value, dict) else None
 
 
 def _letter(pattern: str) -> Stage:
@@ -136,6 +145,8 @@ STAGES: Mapping[str, Stage] = {
     "word-letter": _word_letter,
     "colon-letter": _letter(r"LETTER:"),
     "json": _member,
+    "json-text": _member_text,
+    "short-letter": _letter(r"(?is)\ALETTER.{0,2}\Z"),
     "behind": _behind,
 }
 
@@ -222,3 +233,14 @@ def typed_equal(text: str, gold: str, answer_type: str, precision: str) -> bool:
     if answer_type == "list":
         return literal(text) is not None and literal(text) == literal(gold)
     return text.casefold() == gold.casefold()
+
+
+def typed_as_written(text: str, gold: str, answer_type: str, precision: str) -> bool:
+    """Return True if a text is a gold answer of MathVista letter by letter, once it has the form of its type, as in its script."""
+    text = text.strip()
+    if answer_type in ("integer", "float"):
+        if not (_NUMBER.fullmatch(text) and math.isfinite(float(text))):
+            return False
+        digits = int(float(precision)) if _NUMBER.fullmatch(precision) else None
+        text = str(int(float(text)) if answer_type == "integer" else round(float(text), digits))
+    return text == gold.strip()
