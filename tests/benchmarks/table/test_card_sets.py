@@ -29,7 +29,7 @@ REPLIES = [
     ("visulogic", 1, r"\boxed{second one}, so the answer is B.", (1, 1, 1, 1)),
     ("visulogic", 1, "It must be (B)", (1, 0, 0, 1)),
     ("crpe-relation", 1, "B. hook", (1, 1, 1, 1)),
-    ("crpe-relation", 1, "The answer is B", (1, 0, 0, 1)),
+    ("crpe-relation", 1, "The answer is B", (1, 0, 0, 0)),  # lmms-eval compares the reply as it is
     ("emma", 3, r"So \boxed{7}", (1, 1, 0, 1)),  # VLMEvalKit's judge would read it
     ("emma", 0, r"\boxed{\text{4}}", (1, 1, 0, 1)),
     ("emma", 2, "The final answer is 1/2.", (1, 1, 0, 1)),

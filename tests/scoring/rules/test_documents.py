@@ -18,7 +18,7 @@ from snellen.scoring.rules.documents import (
     fields,
     fields_share,
     last_box,
-    letters_named,
+    letters_or_page,
     mapping_teds,
     outline_similarity,
     overlap,
@@ -103,8 +103,8 @@ def test_a_count_is_worth_its_nearness(reply: str, share: float) -> None:
 
 
 def test_letters_may_be_joined_in_several_ways() -> None:
-    assert all(letters_named(f"选 {text}", "AC") for text in ("AC", "A, C", "A和C", "A、C"))
-    assert not letters_named("C, A", "AC")
+    assert all(letters_or_page(f"选 {text}", "AC") == 1 for text in ("AC", "A, C", "A和C", "A、C"))
+    assert letters_or_page("C, A", "AC") == 0
 
 
 @settings(deadline=None)

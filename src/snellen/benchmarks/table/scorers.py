@@ -52,27 +52,20 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "teds-of-mapping": documents.mapping_teds,
     "outline": documents.outline_similarity,
     "page": documents.page_similarity,
-    "letters-or-page": lambda reply, gold: (
-        float(documents.letters_named(reply, gold))
-        if re.fullmatch("[A-Z]+", gold)
-        else documents.page_similarity(reply, gold)
-    ),
+    "letters-or-page": documents.letters_or_page,
     "fields": documents.fields_share,
     "count-share": documents.count_share,
     "contains-or-anls": documents.contained_or_similar,
     "contains-or-anls-cased": partial(documents.contained_or_similar, cased=True),
     "contains-or-anls-unspaced": partial(documents.contained_or_similar, spaced=False),
-    "contains-untagged-formula": lambda reply, gold: float(_formula(_untagged(gold)) in _formula(_untagged(reply))),
+    "contains-untagged-formula": lambda reply, gold: float(_untagged(gold) in _untagged(reply)),
     "fills-blank": chinese_answers.fills_blank,
 }
 """Comparisons of a reply with one gold answer, of which the best counts."""
 OF_REGIONS = ("iou", "answer-and-box", "spotting")
 """Comparisons with boxes: that of the gold answer, of the value `bbox`, and of `bbox` with the words of `content`."""
-TEXT_COMPARISONS = (
-    *("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula"),
-    *DOCUMENTS,
-    *OF_REGIONS,
-)
+OF_TEXTS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula")
+TEXT_COMPARISONS = (*OF_TEXTS, *DOCUMENTS, *OF_REGIONS)
 """Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
 REFUSAL = "refusal, read as Z"
 CHINESE_TRUTH: Mapping[bool | None, str | None] = {True: "对", False: "错", None: None}
@@ -312,7 +305,7 @@ def _formula(text: str) -> str:
 
 
 def _untagged(text: str) -> str:
-    return re.sub(r"\\text\{([^{}]*)\}", r"\1", text)
+    return _formula(re.sub(r"\\text\{([^{}]*)\}", r"\1", text))
 
 
 def _folded(text: str) -> str:
@@ -479,12 +472,8 @@ _SENTENCE = re.compile(
 )
 
 
-def _strict_chinese_truth(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
-    return CHINESE_TRUTH[read("truth", reply, form="yes/no").value]
-
-
 STRICT_READERS: Mapping[str, Reader] = {
-    "chinese-truth": _strict_chinese_truth,
+    "chinese-truth": lambda rule, sample, reply: CHINESE_TRUTH[read("truth", reply, form="yes/no").value],
     "first-word-of": _strict_word,
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,

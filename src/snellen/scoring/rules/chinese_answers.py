@@ -80,8 +80,5 @@ def _normalised(text: str) -> float | str | None:
 
 
 def _is_short(text: str, gold: str) -> bool:
-    return len(text) <= len(gold) + 20 and _letters(text) <= _letters(gold) + 2
-
-
-def _letters(text: str) -> int:
-    return len(re.findall("[A-Za-z]", text))
+    letters = (len(re.findall("[A-Za-z]", part)) for part in (text, gold))
+    return len(text) <= len(gold) + 20 and next(letters) <= next(letters) + 2

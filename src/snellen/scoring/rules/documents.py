@@ -58,12 +58,11 @@ def require_packages(comparisons: Iterable[str]) -> None:
 
 
 def _has_wordnet() -> bool:
-    import nltk
+    from nltk.data import find
 
     for place in ("corpora/wordnet", "corpora/wordnet.zip"):
         with suppress(LookupError):
-            nltk.data.find(place)
-            return True
+            return bool(find(place))
     return False
 
 
@@ -84,7 +83,7 @@ class Node(Struct, eq=False):
             open_nodes += reversed(node.children)
 
 
-def edit_similarity(reply: str, gold: str) -> float:
+def edit_similarity(reply: Sequence[str], gold: Sequence[str]) -> float:
     """Return 1 less the edit distance by the longer text; two empty texts are alike."""
     from rapidfuzz.distance import Levenshtein
 
@@ -118,10 +117,12 @@ def count_share(reply: str, gold: str) -> float:
     return share if int(found[0]) > 0 and share > 0.5 else 0.0
 
 
-def letters_named(reply: str, gold: str) -> bool:
-    """Return True where a reply contains the letters of a gold answer, joined by nothing, a comma, a point or 和."""
+def letters_or_page(reply: str, gold: str) -> float:
+    """Return 1 where a reply contains the letters of a gold answer, joined by a usual sign; of other texts `page_similarity`."""
+    if not re.fullmatch("[A-Z]+", gold):
+        return page_similarity(reply, gold)
     joints = ("", ".", ". ", ",", ", ", "、", ";", "; ", " ", "和")
-    return any(joint.join(gold) in reply for joint in joints)
+    return float(any(joint.join(gold) in reply for joint in joints))
 
 
 def page_similarity(reply: str, gold: str) -> float:
@@ -155,7 +156,7 @@ def _words(*texts: str) -> list[list[str]]:
 def teds(reply: str, gold: str) -> float:
     """Return the similarity of two tables by tree edit distance (TEDS): HTML where the gold table is, else Markdown."""
     if not re.search(r"<(?:body|table|tr|td)\b", gold):
-        return _teds(_markdown_as_html(reply), _markdown_as_html(gold))
+        return _teds(_markdown_page(reply), _markdown_page(gold))
     found = re.search("<body.*", flat := reply.replace("\n", "")) or re.search("<table.*", flat)
     return 0.0 if found is None else _teds(_whole_page(found[0]), _whole_page(gold.replace("\n", "")))
 
@@ -163,7 +164,8 @@ def teds(reply: str, gold: str) -> float:
 def mapping_teds(reply: str, gold: str) -> float:
     """Return TEDS of two mappings, as tables with a row for each key; 0 where the reply has no Python dictionary."""
     read, wanted = _dictionary(reply), _gold_mapping(gold)
-    return _teds(_mapping_as_html(read), _mapping_as_html(wanted)) if read and wanted else 0.0
+    pages = [_page_of((key, " ".join(str(value))) for key, value in values.items()) for values in (read, wanted)]
+    return _teds(*pages) if read and wanted else 0.0
 
 
 def _dictionary(text: str) -> Mapping[str, Any]:
@@ -183,18 +185,15 @@ def _gold_mapping(text: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _mapping_as_html(values: Mapping[str, Any]) -> str:
-    rows = (f"<tr><td>{key}</td><td>{' '.join(str(value))}</td></tr>" for key, value in values.items())
-    return f"<html><body><table>{''.join(rows)}</table></body></html>"
-
-
-def _markdown_as_html(text: str) -> str:
-    lines = text.strip("`markdown").strip("`").strip().split("\n")
-    rows = (
-        [cell.strip() or " " * bool(cell) for cell in line.strip().split("|")[1:-1]] for line in [lines[0], *lines[2:]]
-    )
+def _page_of(rows: Iterable[Iterable[str]]) -> str:
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<html><body><table>{body}</table></body></html>"
+
+
+def _markdown_page(text: str) -> str:
+    lines = text.strip("`markdown").strip("`").strip().split("\n")
+    cells = (line.strip().split("|")[1:-1] for line in [lines[0], *lines[2:]])
+    return _page_of([cell.strip() or " " * bool(cell) for cell in row] for row in cells)
 
 
 def _whole_page(table: str) -> str:
@@ -285,11 +284,9 @@ def _similarity(read: Node, wanted: Node, nodes: int = 0) -> float:
 
 
 def _cell_distance(one: Node, other: Node) -> float:
-    from rapidfuzz.distance import Levenshtein
-
     if (one.tag, one.spans) != (other.tag, other.spans):
         return 1.0
-    return float(Levenshtein.normalized_distance(one.signs, other.signs)) if one.tag == "td" else 0.0
+    return 1 - edit_similarity(one.signs, other.signs) if one.tag == "td" else 0.0
 
 
 def fields(text: str) -> dict[str, str]:
@@ -342,12 +339,16 @@ def overlap(box: Any, gold: Any) -> float:
     """Return the intersection over union of two boxes, whose sides are cut to whole numbers; 0 for anything else."""
     try:
         one, other = ([int(side) for side in sides] for sides in (box, gold))
-        width, height = (min(one[at + 2], other[at + 2]) - max(one[at], other[at]) for at in (0, 1))
+        common, areas = _common(one, other), (_common(one, one), _common(other, other))
     except (TypeError, ValueError, IndexError, OverflowError):
         return 0.0
-    common = max(0, width) * max(0, height)
-    union = sum((sides[2] - sides[0]) * (sides[3] - sides[1]) for sides in (one, other)) - common
-    return common / union if union else 0.0
+    return common / union if (union := sum(areas) - common) else 0.0
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the area that two boxes share; of one box with itself its own."""
+    width, height = (min(one[at + 2], other[at + 2]) - max(one[at], other[at]) for at in (0, 1))
+    return max(0, width) * max(0, height)
 
 
 def answer_and_box(reply: str, golds: Iterable[str], box: Any) -> float:
@@ -370,7 +371,11 @@ def spotted(reply: str, boxes: Sequence[Sequence[int]], words: Sequence[str]) ->
         for box, word in zip(boxes, words, strict=False)
     ]
     ignored = [box for box, word in gold if word == IGNORED]
-    found = [item for item in _spots(reply) if not any(_inside(item[0], box) > 0.5 for box in ignored)]
+    found = [
+        item
+        for item in _spots(reply)
+        if not any(2 * _common(item[0], box) > _common(item[0], item[0]) for box in ignored)
+    ]
     if not found or not gold:
         return 0.0
     wanted, taken, right = [item for item in gold if item[1] != IGNORED], set[int](), 0
@@ -395,12 +400,6 @@ def _spots(reply: str) -> list[tuple[tuple[int, ...], str]]:
             if len(box) == 4 and box[0] < box[2] and box[1] < box[3]:
                 spots[box, str(item[4]).replace("\n", "").strip().strip("\"'").upper()] = None
     return list(spots)
-
-
-def _inside(box: Sequence[int], other: Sequence[int]) -> float:
-    """Return the share of a box that lies in another one."""
-    width, height = (min(box[at + 2], other[at + 2]) - max(box[at], other[at]) for at in (0, 1))
-    return max(0, width) * max(0, height) / ((box[2] - box[0]) * (box[3] - box[1]))
 
 
 def _without_special(word: str) -> set[str]:
