@@ -179,10 +179,18 @@ def _dictionary(text: str) -> Mapping[str, Any]:
 
 def _gold_mapping(text: str) -> Mapping[str, Any]:
     """Return the dictionary of a gold answer, which may stand in a list, and as text in a text."""
-    value = literal(text.strip())
+    value: Any = text.strip()
     while isinstance(value, list | str) and value:
-        value = value[0] if isinstance(value, list) else literal(value)
+        value = value[0] if isinstance(value, list) else _parsed(value)
     return value if isinstance(value, Mapping) else {}
+
+
+def _parsed(text: str) -> Any:
+    """Parse JSON, else a Python literal; None for any other text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return literal(text)
 
 
 def _page_of(rows: Iterable[Iterable[str]]) -> str:
@@ -293,12 +301,9 @@ def fields(text: str) -> dict[str, str]:
     """Return the fields of a reply: a JSON or Python dictionary in it, else its pairs of `name: value`."""
     fenced = _FENCE.search(text)
     content = fenced[1] if fenced else text.strip()
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        value = literal(content)
-        if not isinstance(value, Mapping):
-            value = dict(_pairs(content)) if value is None else {}
+    value = _parsed(content)
+    if value is None:
+        value = dict(_pairs(content))
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         return {}
     return {name.strip(): str(found).strip() for name, found in value.items()}
