@@ -18,6 +18,7 @@ from snellen.curation.answer_mentions import find, in_address
 from snellen.curation.release import pack
 from snellen.curation.review_cases import open_review
 from snellen.curation.reviews import Opinion, agreement, path_of, read_all
+from snellen.curation.web import fetch_by, settings_of
 from snellen.curation.workspace import open_work
 from snellen.errors import DataError, RunError, UsageError
 from snellen.models.base import ModelOptions
@@ -142,6 +143,41 @@ def test_a_page_that_fails_for_a_while_is_fetched_again_and_a_gone_one_is_not(wo
     asked.clear()
     stages.check_evidence(work, fetch, skip=("hard", "leaks"))
     assert asked == ["https://sources.example/3"]
+
+
+@pytest.mark.parametrize("kind", ["pages", "collection"])
+def test_a_page_of_a_local_collection_that_changed_is_read_again_and_no_other(work, tmp_path, kind):
+    folder = tmp_path / "local"
+    folder.mkdir()
+
+    def source():
+        if kind == "collection":
+            return fetch_by(settings_of(None, folder))
+        return evidence.CollectionFetch(evidence.PagesFolder(folder), evidence.collection_of(folder))
+
+    def put(text):
+        row = {"url": "https://a.example/1", "text": text}
+        if kind == "pages":
+            (folder / "1.txt").write_text(text)
+            row = {"url": "https://a.example/1", "file": "1.txt", "content_type": "text/plain"}
+        (folder / "pages.jsonl").write_text(json.dumps(row) + "\n")
+
+    def read(fetch):
+        known = asyncio.run(evidence.fetch_all(work, ["https://a.example/1", "https://a.example/2"], fetch))
+        return evidence.text_of(work, known["https://a.example/1"]).strip(), known["https://a.example/2"].settled
+
+    put("a wren")
+    assert read(source()) == ("a wren", True)
+    lines = (work.folder("evidence") / "fetched.jsonl").read_text()
+    assert read(source())[0] == "a wren"
+    assert (work.folder("evidence") / "fetched.jsonl").read_text() == lines, "nothing has changed"
+    put("a tern")
+    assert read(source())[0] == "a tern"
+
+    async def network(url):
+        raise AssertionError(f"{url} is fetched from elsewhere")
+
+    assert read(network)[0] == "a tern"
 
 
 def test_a_failed_search_leaves_its_candidate_undecided_and_is_made_again(work):

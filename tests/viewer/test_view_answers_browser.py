@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -13,10 +14,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import urlencode
 
 import pytest
 from browser_checks import check_page, every_shape, opened, serving
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import find
@@ -254,6 +258,62 @@ def test_hostile_answers_and_names_are_kept_as_text_or_refused_with_a_reason(tmp
         (run,) = [run for run in cases.runs() if run.path.name == "ada"]
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["Zoë 李", "ada"]
     assert [record.response.text for record in run.folder.records()] == [hostile[-1].strip()]
+
+
+def test_a_name_with_marks_is_one_name_in_both_spellings(tmp_path):
+    table = tmp_path / "q.csv"
+    table.write_text("id,question,answer\nq1,How many?,5\n", "utf-8")
+    names = {"मीरा", "Zoe\u0308", "Zo\u00eb", "ไก่", "Nguye\u0302\u0303n", "مُحَمَّد"}
+    with closing(QuestionCases(str(table), Data(path=table), tmp_path)) as cases, serving(tmp_path, cases=cases) as at:
+        for name in names:
+            state = {"step": "queue", "reviewer": name, "case": "1"}
+            assert post(at, state, {"decision": "answer", "reply": "5"})[0] == 200, name
+        for name in ("\u0301ada", "ada/\u0301", "क" * 61, "x\u0301" * 40):
+            status, text = post(at, {**state, "reviewer": name}, {"decision": "answer", "reply": "5"})
+            assert status == 400 and ("cannot name a folder" in text or "reviewer" in text), name
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert folders == {normalize("NFC", name) for name in names} and len(folders) == 5
+
+
+def test_people_are_told_no_texts_of_files_and_their_keys_in_words_of_answering(tmp_path):
+    info = PngInfo()
+    info.add_text("Description", "label: hammerhead")
+    Image.new("RGB", (40, 30), (9, 90, 200)).save(tmp_path / "1.png", pnginfo=info)
+    exif = Image.Exif()
+    exif[0x010E] = "label: hammerhead"
+    exif[0x0112] = 6
+    Image.new("RGB", (40, 30), (200, 90, 9)).save(tmp_path / "2.jpg", exif=exif)
+    table = tmp_path / "q.csv"
+    table.write_text("id,image,question,answer\na,1.png,What is it?,a\nb,2.jpg,What is it?,b\n", "utf-8")
+    with closing(QuestionCases(str(table), Data(path=table), tmp_path)) as cases, serving(tmp_path, cases=cases) as at:
+        for case, size in (("1", (40, 30)), ("2", (30, 40))):
+            state = {"step": "queue", "reviewer": "ada", "case": case}
+            page = urllib.request.urlopen(f"{at}/review?{urlencode(state)}").read().decode()
+            links = set(re.findall(r'(?:src|href)="([^"]*/images?/[^"]+)"', page))
+            assert links
+            for link in links:
+                data = urllib.request.urlopen(at + link).read()
+                assert b"hammerhead" not in data and Image.open(io.BytesIO(data)).size == size
+            helped = re.findall(r'data-key-help="([^"]*)"', page)
+            assert not any("case" in each or "review" in each for each in helped), helped
+            assert "skip to the next question that is not answered" in helped and "select the row" not in page
+
+
+def test_rows_left_out_are_named_and_coverage_is_told_once(tmp_path, monkeypatch, capsys):
+    import snellen.viewer.serve
+
+    monkeypatch.setattr(snellen.viewer.serve, "serve", lambda *_, **__: None)
+    monkeypatch.chdir(tmp_path)
+    Path("q.csv").write_text("id,question,answer\n1,ما لون السماء؟,أزرق\n2,,x\n3,كم؟,5\n4,متى؟,7\n", "utf-8")
+    with closing(QuestionCases("q.csv", Data(), tmp_path / "out", 2)) as cases:
+        (tmp_path / "out").mkdir()
+        cases.show(1, "queue", "ada")
+        cases.decide(1, "queue", "ada", {"decision": "answer", "reply": "أزرق"}, "x")
+    capsys.readouterr()
+    assert main(["answer", "q.csv", "--limit", "2", "--out", "out"]) == 0
+    said = capsys.readouterr()
+    assert "q.csv: 1 of 4 rows are left out: row 2 (line 3) (id 2): its question is empty" in said.err
+    assert "1 of 2 questions have no answer in the file" in said.err and "the scores cover" not in said.err
 
 
 def test_where_a_text_stands_before_a_picture_its_place_is_marked():

@@ -15,6 +15,9 @@ from snellen.cli.results import ModelOutcome, finish
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.types import MediaSettings
 
+NAMED = 3
+"""Rows left out that are named."""
+
 
 @dataclass(frozen=True)
 class AnsweringOptions:
@@ -63,6 +66,9 @@ def answer(
     out, where = out or default_folder(spec), with_coordinates(spec, subject).data
     shuffled = questions.order == "shuffled"
     refuse_run(out)
+    if (reading := subject.reading(where)) is not None and reading.omitted:
+        first = "; ".join(reading.omitted[:NAMED])
+        note(f"note: {benchmark}: {len(reading.omitted):,} of {reading.rows:,} rows are left out: {first}")
     with (
         RunFolder(out).locked(),
         closing(

@@ -303,7 +303,7 @@ def curate(
     from snellen.cli.console import note
     from snellen.cli.preview import refuse_run
     from snellen.curation import stages as curation
-    from snellen.curation.evidence import PagesFolder
+    from snellen.curation.evidence import CollectionFetch, PagesFolder, collection_of
     from snellen.curation.leaks import LeakRule
     from snellen.curation.near_duplicates import open_image_encoder
     from snellen.curation.release import pack, require_release_names
@@ -321,7 +321,9 @@ def curate(
     # The requirements of later stages are checked before the first request.
     rule = LeakRule(k=leaks.hits, drop=tuple(comma_list(leaks.drop)), near=leaks.near, alike=leaks.alike).checked()
     _require_sources(selected, sources, searchable=tools is not None)
-    saved = PagesFolder(sources.pages) if sources.pages is not None and "evidence" in selected else None
+    saved = None
+    if sources.pages is not None and "evidence" in selected:
+        saved = CollectionFetch(PagesFolder(sources.pages), collection_of(sources.pages))
     if "pack" in selected:
         require_release_names(stages.name or "curated", stages.version)
     curation.require_models(

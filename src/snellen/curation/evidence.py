@@ -7,6 +7,7 @@ answer by rule where its text names the answer or an alias in whole words; where
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +27,7 @@ from snellen.models.tools.html_text import decoded, read_page, tidy
 from snellen.scoring import metrics
 from snellen.scoring.rubric import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
 from snellen.scoring.scores import Scores
+from snellen.sources import digest as content_digest
 from snellen.sources import rows
 from snellen.sources.safe_paths import within
 from snellen.types import Generation, Metric, Prompt, Sample, Score, Text
@@ -60,7 +62,10 @@ Fetch = Callable[[str], Awaitable[EvidencePage]]
 
 
 class FetchedPage(Struct, frozen=True, omit_defaults=True):
-    """One line of evidence/fetched.jsonl. `sha256` names the snapshot; if it is empty, `problem` gives the reason."""
+    """One line of evidence/fetched.jsonl. `sha256` names the snapshot; if it is empty, `problem` gives the reason.
+
+    `collection` is the place and the content of the local collection that it came from; empty: of none.
+    """
 
     url: str
     sha256: str = ""
@@ -71,11 +76,29 @@ class FetchedPage(Struct, frozen=True, omit_defaults=True):
     size: int = 0
     problem: str = ""
     lasting: bool = False
+    collection: str = ""
 
     @property
     def settled(self) -> bool:
         """True if fetching again would hardly change the result."""
         return bool(self.sha256) or self.lasting or self.status in LASTING
+
+
+@dataclass(frozen=True)
+class CollectionFetch:
+    """Pages of a local collection, by `fetch`; a page is asked for again when the content of its collection has changed."""
+
+    fetch: Fetch
+    collection: str
+
+    async def __call__(self, url: str) -> EvidencePage:
+        """Return the page of an address."""
+        return await self.fetch(url)
+
+
+def collection_of(folder: Path) -> str:
+    """Return what names a local collection: its place, and its content."""
+    return f"{blake2b(str(folder.absolute()).encode(), digest_size=8).hexdigest()} {content_digest(folder)}"
 
 
 class EvidenceCheck(Struct, frozen=True, omit_defaults=True):
@@ -118,15 +141,24 @@ async def fetch_all(
     *,
     notify: Callable[[str], None] = lambda line: None,
 ) -> dict[str, FetchedPage]:
-    """Fetch every link without a snapshot; temporary failures (a 5xx, no response) are retried on each call."""
+    """Fetch every link without a snapshot; temporary failures (a 5xx, no response) are retried on each call.
+
+    So is each page of a local collection that has changed since.
+    """
     known = fetched(work)
-    pending = [url for url in dict.fromkeys(urls) if url not in known or not known[url].settled]
+    now = fetch.collection if isinstance(fetch, CollectionFetch) else ""
+
+    def stands(line: FetchedPage) -> bool:
+        changed = line.collection != now and line.collection[:16] == now[:16]
+        return line.settled and not changed
+
+    pending = [url for url in dict.fromkeys(urls) if url not in known or not stands(known[url])]
     if not pending:
         return known
     book = journal.Journal(work.folder("evidence") / "fetched.jsonl")
     try:
         for url in pending:
-            line = await _fetch_one(work, url, fetch)
+            line = structs.replace(await _fetch_one(work, url, fetch), collection=now)
             if line.problem:
                 notify(f"{url}: {line.problem}")
             book.append(line)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from snellen.atomic_write import replacing
-from snellen.curation.evidence import EvidencePage, Fetch, Unavailable
+from snellen.curation.evidence import CollectionFetch, EvidencePage, Fetch, Unavailable, collection_of
 from snellen.curation.leaks import Search
 from snellen.curation.near_duplicates import ImageEncoder, nearest
 from snellen.errors import DataError, MediaError, StorageError, UsageError
@@ -174,7 +174,9 @@ def fetch_by(settings: ToolSettings) -> Fetch:
             raise Unavailable("it is a picture, not a page", lasting=True)
         return EvidencePage(f"{page.title}\n{page.text}".encode(), "text/plain; charset=utf-8", 200, page.url)
 
-    return fetch
+    if settings.pages is None or settings.replay:
+        return fetch
+    return CollectionFetch(fetch, collection_of(Path(settings.pages)))
 
 
 def _from_network(settings: ToolSettings) -> Fetch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from msgspec import Struct
@@ -18,6 +19,7 @@ from snellen.benchmarks.table.summary import RESERVED
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import NothingAnsweredError, UsageError
 from snellen.runs import scoring
+from snellen.runs.judge.profiles import PREFIX
 from snellen.runs.run import Run, load_run
 from snellen.scoring import statistics
 from snellen.scoring.scores import ScoreBuilder, Scores, cluster_index
@@ -138,6 +140,7 @@ def open_runs(
                 f"{run.path} cannot be compared: {run.request_errors().text or 'no sample has an answer'}",
                 f"Resume it: snellen rerun {run.path}",
             )
+    _require_verdicts(opened, profile)
     reviewed = scoring.review_profiles(opened[0].benchmark, profile)
     if scoring.AUDITED in reviewed:
         raise UsageError(
@@ -151,6 +154,22 @@ def open_runs(
         )
     (name,) = chosen
     return opened, name
+
+
+def _require_verdicts(runs: Sequence[Run], profile: str | None) -> None:
+    """Raise UsageError for a run without the verdicts by a rubric (`judge:NAME`) that another one has."""
+    name = profile or ""
+    if not name.startswith(PREFIX) or not any(name in run.benchmark.score for run in runs):
+        return
+    for run in runs:
+        if name not in run.benchmark.score:
+            gone = [line for line in run.notes() if line.startswith(f"no profile {name}:")]
+            raise UsageError(
+                f"{run.path} is not judged by the rubric {name.removeprefix(PREFIX)}, and has no profile {name}",
+                gone[0]
+                if gone
+                else f"snellen judge {quote(str(run.path))} --rubric NAME|FILE, with that of the other run.",
+            )
 
 
 MOST_SLICES = 40

@@ -105,10 +105,10 @@ class ImportTally:
                 "column with --reply-field"
             )
         if self.recorded < self.expected:
-            lines.append(
-                f"{self.expected - self.recorded:,} of {self.expected:,} questions have no answer in the file: the scores "
-                f"cover {self.recorded / self.expected:.1%}"
-            )
+            limited = self.expected < self.questions * self.repeats  # the table has the coverage, of all questions
+            cover = "" if limited else f": the scores cover {self.recorded / self.expected:.1%}"
+            lost = self.expected - self.recorded
+            lines.append(f"{lost:,} of {self.expected:,} questions have no answer in the file{cover}")
         if self.rows > self.expected:
             lines.append(f"the file has {self.rows:,} rows for {self.expected:,} questions")
         return [

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
 from snellen.viewer.cases.opened_runs import OpenedRuns, PendingSampleError
+from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.following import IndexFollower
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
@@ -53,6 +54,7 @@ def view_app(settings: ViewSettings) -> Starlette:
         LiveLinks(),
         index,
         opened=OpenedRuns(trust=settings.trust, patience_s=SAMPLE_PATIENCE_S),
+        images=ImageStore(bare=settings.cases is not None),
         rankings=Rankings(trust=settings.trust),
     )
     follower = IndexFollower(site.index)

@@ -89,6 +89,20 @@ def test_tables_comparisons_and_reports_take_the_profile(server, capsys, tmp_pat
     assert "judge:match" in said and "api:stub-judge" in said, said
 
 
+@pytest.mark.parametrize("runs", [("run", "other"), ("other", "run")])
+def test_a_comparison_names_the_run_that_is_not_judged(server, capsys, runs: tuple[str, str]):
+    for name in runs:
+        evaluate(PLAIN, Scripted(("right",) * 6), out=name)
+    judge("run", "api:stub-judge", rubric="match", base_url=server.url)
+    capsys.readouterr()
+    assert main(["compare", *runs, "--profile", "judge:match"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "other is not judged by the rubric match, and has no profile judge:match" in said
+    assert "snellen judge other --rubric" in said
+    assert main(["compare", *runs, "--profile", "judge:mtach"]) == 2
+    assert "judge:mtach" in capsys.readouterr().err
+
+
 def test_two_judges_by_one_rubric_are_two_profiles_and_a_changed_rubric_is_none(server, capsys):
     rubric = Path("own.toml")
     rubric.write_text(

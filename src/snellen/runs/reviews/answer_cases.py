@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any
+from unicodedata import category, normalize
 
 import msgspec
 from msgspec import Struct, structs
@@ -38,10 +39,11 @@ from snellen.types import Record, Sample, Text
 
 ANSWERS = "answers.jsonl"
 CANNOT_TELL, WRITTEN = "cannot tell", "answer"
-LONGEST_REPLY, LONGEST_NAME = 10_000, 60
+LONGEST_REPLY, LONGEST_NAME, LONGEST_FOLDER = 10_000, 60, 240
 LONG_KINDS = ("text", "list", "json", "judged", "open")
 """Kinds whose answers may have several lines."""
 _NAME = re.compile(r"\w(?:[\w '.-]*\w)?")
+"""Of the letters of a name; marks over, under and behind them are looked at apart."""
 
 
 class PersonAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,7 +141,7 @@ class QuestionCases:
         )
         self._lock, self._people = RLock(), dict[str, _Person]()
         for path in sorted(self.out.glob(f"*/{ANSWERS}")):
-            person = self._people[path.parent.name] = _Person()
+            person = self._people[normalize("NFC", path.parent.name)] = _Person()
             for answer in journal.read(path, PersonAnswer):
                 person.take(answer)
             if person.given and person.given.keys().isdisjoint(self._places):
@@ -161,7 +163,8 @@ class QuestionCases:
                 person.journal.close()
 
     def _person(self, name: str) -> _Person:
-        if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        letters = "".join(letter for letter in name if category(letter)[0] != "M") if name[:1].isalnum() else name
+        if len(name) > LONGEST_NAME or len(name.encode()) > LONGEST_FOLDER or not _NAME.fullmatch(letters):
             raise UsageError(
                 f"{name[:80]!r} cannot name a folder: up to {LONGEST_NAME} letters, digits, spaces and - . _ ' were expected",
                 "Go back and give another name.",

@@ -88,9 +88,13 @@ class Sender:
 
 
 class ImageStore:
-    """Image files by SHA-256 within a memory budget: the only images that the server hands out besides small copies."""
+    """Image files by SHA-256 within a memory budget: the only images that the server hands out besides small copies.
 
-    def __init__(self, budget_bytes: int = STORE_BYTES) -> None:
+    `bare`: originals are handed out without Exif, comments and texts, which may tell what people are asked about.
+    """
+
+    def __init__(self, budget_bytes: int = STORE_BYTES, *, bare: bool = False) -> None:
+        self.bare = bare
         self._budget, self._bytes = budget_bytes, 0
         self._files: OrderedDict[str, tuple[bytes, str]] = OrderedDict()
         self._lock = Lock()
@@ -293,6 +297,11 @@ def _kept(data: bytes, key: str, store: ImageStore) -> PictureFile:
     header = read_header(data)
     limit = min(MAX_PIXELS, pixel_limit())
     if header is not None and header.format in _BROWSER_FORMATS:
+        if store.bare and header.width * header.height <= limit:
+            from snellen.questions.image_rows import strip_metadata  # pages of runs do without taxonomies
+
+            data = strip_metadata(data, key)
+            header = read_header(data) or header
         width, height = header.upright_size
         if width * height > limit:
             raise ValueError(f"{width:,} × {height:,} pixels; {limit:,} are decoded at most")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import SnellenError, UsageError
@@ -40,7 +41,7 @@ def current_reviewer(site: Site, state: ReviewState) -> str:
         UsageError: the address names somebody whom --review does not, or what cannot be a name.
     """
     if site.settings.cases is not None:  # its reviewers give their names themselves
-        name = " ".join(state.reviewer.split())
+        name = normalize("NFC", " ".join(state.reviewer.split()))
         return reviewer_name(name, "the form") if name else ""
     names = reviewers_of(site)
     if state.reviewer and state.reviewer not in names:
