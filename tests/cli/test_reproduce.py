@@ -69,6 +69,21 @@ def test_the_published_judge_and_settings_are_used_and_each_setting_is_stated(tm
     assert "67.70" in shown and "100.00" in shown and "unknown" in shown and "the runner of GPT-4V" in shown
 
 
+def test_a_truncated_set_is_no_whole_one_in_record_title_json_and_report(tmp_path, capsys) -> None:
+    drawn = draw(entry("mathvista"), tmp_path)
+    words = ["run", "mathvista", "--model", "embedded", "--data", str(drawn.path), "--out", "run"]
+    assert main([*words, "--quiet"]) == 0
+    assert "mathvista · embedded · strict · a table of only 4 of 1,000 rows" in capsys.readouterr().out
+    run = load_run("run")
+    assert run.meta.truncated == (4, 1000)
+    assert "the data has only 4 of the 1,000 rows that are known of the set" in run.notes()
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["truncated"] == [4, 1000]
+    assert main(["report", "run", "--out", "r.html"]) == 0
+    page = " ".join(Path("r.html").read_text().split())
+    assert "only 4 of the 1,000 rows that are known of the set" in page and "as published by the authors" in page
+
+
 def test_a_named_judge_and_own_settings_stay_and_a_part_is_no_reproduction(tmp_path, capsys, monkeypatch) -> None:
     drawn = draw(entry("mm-vet"), tmp_path)
     with OracleServer(grades, model="mine") as server:

@@ -84,12 +84,14 @@ class DataReading(Struct, frozen=True):
         rows: how many rows there are.
         samples: how many of them can be asked.
         omitted: the others, each with row, id and reason.
+        truncated: (there, known): a declared set is known to have more rows; None: it has not, or nobody says.
     """
 
     text: str
     rows: int
     samples: int
     omitted: tuple[str, ...] = ()
+    truncated: tuple[int, int] | None = None
 
 
 class ScoredAnswer(NamedTuple):
@@ -197,7 +199,7 @@ class Published(Struct, frozen=True):
         against: a metric of the table; a further column holds how far it lies from the human row's. Empty: none.
         numbers: metrics whose values are no fractions: points or counts, shown as they are.
         by: who measured them; empty: the authors, or `source` says it.
-        settings: by what settings, as far as a source says it, under the names of a run's settings; and `profile`, `judge`,
+        settings: (name, value) as far as a source says it, under the names of a run's settings; and `profile`, `judge`,
             `questions`, and `source`, where that stands.
     """
 
@@ -214,7 +216,7 @@ class Published(Struct, frozen=True):
     against: str = ""
     numbers: tuple[str, ...] = ()
     by: str = ""
-    settings: Mapping[str, Any] = {}
+    settings: tuple[tuple[str, Any], ...] = ()
 
     def __hash__(self) -> int:
         """Hash by what names the table: a mapping such as `settings` has no hash."""

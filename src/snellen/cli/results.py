@@ -262,6 +262,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "fingerprint": meta.fingerprint,
         "state": run.state,
         "coverage": to_builtins(meta.coverage),
+        **({} if meta.truncated is None else {"truncated": meta.truncated}),
         "totals": structs.asdict(meta.totals),
         "failures": run.request_errors().as_json(),
         "empty": empty_replies(meta) or None,
@@ -369,6 +370,10 @@ def _part(run: Run) -> str:
 
 def _run_part(run: Run) -> str:
     coverage = run.meta.coverage
+    if run.meta.truncated is not None:
+        there, known = run.meta.truncated
+        first = "" if coverage.full else f"{coverage.part.removesuffix(' samples')} in "
+        return f" · {first}a table of only {there:,} of {known:,} rows"
     if run.meta.not_there:
         of = coverage.of or 0
         subject = "replies were available" if run.meta.judges else "questions could be read"

@@ -229,7 +229,8 @@ class RunMeta(Struct, frozen=True, kw_only=True):
 
     `places` has the absolute paths of what `spec.data` names as typed (snellen.engine.data_paths). `owner` is the mark of the
     user whose Snellen wrote the file (snellen.engine.folder_checks). `records` is the number of the last record in the journal
-    at that time; None: records have none. `reading` says how the user's own table was read.
+    at that time; None: records have none. `reading` says how the user's own table was read; `truncated` is (rows there, rows
+    known) where a declared set is known to have more of them.
     """
 
     format: int = FORMAT
@@ -245,6 +246,7 @@ class RunMeta(Struct, frozen=True, kw_only=True):
     owner: str = ""
     records: int | None = None
     reading: str = ""
+    truncated: tuple[int, int] | None = None
 
     @property
     def judges(self) -> bool:

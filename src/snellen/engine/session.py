@@ -197,6 +197,7 @@ def open_session(
 
         take_up_answered(folder.path, done)
     executor = None if recorded is None else recorded.environment.get("executor")
+    reading = benchmark.reading(spec.data)
     meta = RunMeta(
         fingerprint=fingerprint.digest(identity),
         identity=dict(identity),
@@ -211,7 +212,8 @@ def open_session(
         restricted=benchmark.restricted,
         places=absolute_places(spec) if spec.data != Data() else {},
         records=journal.last_number(folder.results),
-        reading=reading.text if (reading := benchmark.reading(spec.data)) is not None else "",
+        reading="" if reading is None else reading.text,
+        truncated=None if reading is None else reading.truncated,
     )
     growth = None if benchmark.grow is None else _growth(benchmark, spec, folder)
     backoff = backoff or Backoff(attempts=spec.max_attempts, patience_s=spec.options.sample_patience_s())

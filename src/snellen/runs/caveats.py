@@ -43,6 +43,9 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
         size = coverage.of or 0
         subject = "replies were available to judge" if meta.judges else "samples could be read from the data"
         yield Caveat("part", f"only {size - meta.not_there:,} of {size:,} {subject}")
+    if meta.truncated is not None:
+        there, known = meta.truncated
+        yield Caveat("part", f"the data has only {there:,} of the {known:,} rows that are known of the set")
     if state not in ENDED:
         yield Caveat("state", f"the {name} is incomplete ({state})")
     if lost := totals.error + totals.timeout:

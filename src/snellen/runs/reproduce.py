@@ -67,7 +67,8 @@ class Reproduction(Struct, frozen=True):
 
 def published_settings(benchmark: Benchmark) -> Mapping[str, Any]:
     """Return the settings of the first published figures whose sampling, tokens or pixels a source says; empty without."""
-    stated = (table.settings for table in benchmark.published if {*SAMPLING, *TOKENS, *PIXELS} & table.settings.keys())
+    known = (dict(table.settings) for table in benchmark.published)
+    stated = (settings for settings in known if {*SAMPLING, *TOKENS, *PIXELS} & settings.keys())
     return next(stated, {})
 
 
@@ -114,7 +115,7 @@ def reproductions(run: Run, profile: str | None = None) -> list[Reproduction]:
                 own,
                 tuple(_figures(table, own)),
                 tuple(_settings(run, table, name)),
-                str(table.settings.get("source", "")),
+                str(dict(table.settings).get("source", "")),
             )
         )
     return made
@@ -122,8 +123,9 @@ def reproductions(run: Run, profile: str | None = None) -> list[Reproduction]:
 
 def _scored_by(table: Published, benchmark: Benchmark) -> str | None:
     """Return the profile by whose rules published figures were scored; None where nobody says."""
-    if not table.by or "profile" in table.settings:
-        return str(table.settings.get("profile", table.profile))
+    known = dict(table.settings)
+    if not table.by or "profile" in known:
+        return str(known.get("profile", table.profile))
     return AUTHORS if table.by.startswith("the authors") and AUTHORS in benchmark.score else None
 
 
@@ -139,7 +141,7 @@ def _figures(table: Published, own: Mapping[str, Metric]) -> list[ReproducedFigu
 
 
 def _settings(run: Run, table: Published, profile: str) -> list[ProtocolSetting]:
-    known, spec = table.settings, run.meta.spec
+    known, spec = dict(table.settings), run.meta.spec
     own = _own_generation(run)
     sampling = {**{name: getattr(own, name) for name in SAMPLING[:2]}, "repeats": spec.repeats}
     pixels = {name: getattr(spec.options.media, name) for name in PIXELS}

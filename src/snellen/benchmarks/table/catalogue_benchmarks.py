@@ -7,7 +7,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from snellen.benchmarks.base import Benchmark, Data
+from msgspec import structs
+
+from snellen.benchmarks.base import Benchmark, Data, DataReading
 from snellen.benchmarks.table.benchmark import benchmark_of
 from snellen.benchmarks.table.declaration import Declaration, read_declaration
 from snellen.benchmarks.table.entries import entry, published
@@ -63,13 +65,20 @@ def declared_benchmark(
         here = data.path is not None or fetched or not remote or is_here(declared.source)
         return made.size(checked(data)) if here else declared.source.rows
 
+    def reading(data: Data) -> DataReading | None:
+        read, known = made.reading(checked(data)), declared.source.rows
+        if read is None or known is None:
+            return read
+        there = _rows(declared, data, base)
+        return read if there >= known else structs.replace(read, truncated=(there, known))
+
     return replace(
         made,
         samples=lambda data: made.samples(checked(data)),
         size=size,
         digest=lambda data: made.digest(checked(data)),
         files=lambda data: made.files(checked(data)),
-        reading=lambda data: made.reading(checked(data)),
+        reading=reading,
         notices=lambda data: notices(declared, checked(data), base),
         published=published(declared),
     )
@@ -86,9 +95,13 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
         lines.append(f"{path.name} is another table than the declared one: {fault}; published figures may not compare")
     if find_spec("pycocotools") is None and any(set(OF_COCO) & set(report.metrics) for report in declared.report):
         lines.append("COCO's average precision needs pycocotools: pip install 'snellen[grounding]'")
-    surveyed = opened(declared, data, base).survey()
-    if source.rows is not None and surveyed.rows + surveyed.dropped != source.rows:
-        lines.append(
-            f"the table has {surveyed.rows + surveyed.dropped:,} rows; {source.rows:,} are known of {declared.name}"
-        )
+    there = _rows(declared, data, base)
+    if source.rows is not None and there != source.rows:
+        lines.append(f"the table has {there:,} rows; {source.rows:,} are known of {declared.name}")
     return lines
+
+
+def _rows(declared: Declaration, data: Data, base: Path) -> int:
+    """Return the number of rows of a table, those without an image included."""
+    surveyed = opened(declared, data, base).survey()
+    return surveyed.rows + surveyed.dropped

@@ -130,7 +130,7 @@ def published(declared: Declaration) -> tuple[Published, ...]:
                 numbers=() if unit == "fraction" else (name,),
                 notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
                 by=by,
-                settings=_settings(declared, by),
+                settings=tuple(_settings(declared, by).items()),
             )
         )
     return tuple(tables)
