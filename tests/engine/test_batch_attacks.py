@@ -189,7 +189,7 @@ def test_a_log_whose_names_leave_the_folder_is_refused(member, name, tmp_path):
 
 @pytest.mark.parametrize("moment", [1e308, -1e15, 1e11])
 def test_a_moment_that_no_calendar_has_is_unknown(moment):
-    from snellen.engine.batches.progress import local_time
+    from snellen.engine.batches.log import local_time
 
     assert local_time(moment) == "unknown"
     assert local_time(1e9).startswith("2001-09-")

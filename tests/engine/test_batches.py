@@ -21,7 +21,7 @@ from stubs import ARITHMETIC
 from servers.batches import KEY, MODEL, BatchServer, Plan
 from snellen.engine import fingerprint
 from snellen.engine.batches.log import read_log
-from snellen.engine.batches.shards import row_id
+from snellen.engine.batches.submit import row_id
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, BudgetError, InterruptedRunError, RunError, UsageError
 from snellen.models.api.batches.replies import learned_limits, queue_is_full

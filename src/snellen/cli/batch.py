@@ -173,7 +173,7 @@ def _show(run: Path, batches: "list[RunBatch]", *, as_json: bool) -> None:
     if not batches:
         note(f"{run} has no open batch")
         return
-    from snellen.engine.batches.progress import local_time
+    from snellen.engine.batches.log import local_time
 
     table = new_table(None, ("batch", "state", "created", "expires"), ("rows", "finished", "answers"))
     for batch in batches:

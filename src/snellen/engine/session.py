@@ -193,7 +193,7 @@ def open_session(
         journal.mend(folder.results, Record)
         before, done = read_state(folder, Damage(folder.results))  # less what the mending has put aside
     if spec.batch and folder.batches.exists():
-        from snellen.engine.batches.shards import take_up_answered
+        from snellen.engine.batches.submit import take_up_answered
 
         take_up_answered(folder.path, done)
     executor = None if recorded is None else recorded.environment.get("executor")

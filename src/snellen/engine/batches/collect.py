@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from snellen.engine.batches.log import LoggedShard
-from snellen.engine.batches.shards import SentRow, ShardRows
+from snellen.engine.batches.submit import SentRow, ShardRows
 from snellen.engine.progress import Progress
 from snellen.engine.resume import Key, key
 from snellen.engine.retry import checked_reply, failed_record, recorded_failure, recorded_response

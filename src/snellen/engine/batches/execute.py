@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from snellen import exit_signals
 from snellen.engine import journal
 from snellen.engine.batches.collect import BatchCollector, RowOutcomes
-from snellen.engine.batches.log import FOLDER, BatchLog, LoggedShard
-from snellen.engine.batches.progress import batch_progress, local_time
-from snellen.engine.batches.shards import SentRow, ShardRows
-from snellen.engine.batches.submit import RemainingWork, Submitter
+from snellen.engine.batches.log import FOLDER, BatchLog, LoggedShard, batch_progress, local_time
+from snellen.engine.batches.submit import RemainingWork, SentRow, ShardRows, Submitter
 from snellen.engine.journal import RecordHead
 from snellen.engine.progress import Display, Progress, shown
 from snellen.engine.resume import ANSWERED, Key, key, pending
