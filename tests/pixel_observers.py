@@ -13,8 +13,7 @@ from PIL import Image as Pillow
 from snellen.benchmarks.acuity.attribute import DIRECTIONS, PLACES
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
 from snellen.benchmarks.acuity.attributes.contrast import CONTRAST
-from snellen.benchmarks.acuity.colour_space import difference, lab_of
-from snellen.benchmarks.acuity.drawing import landolt
+from snellen.benchmarks.acuity.drawing import difference, lab_of, landolt
 from snellen.models.base import Model
 from snellen.scoring.psychometrics.curve import seen
 from snellen.types import Image, Prompt, Response, Text

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.benchmarks.acuity.colour_space import difference, lab_of
+from snellen.benchmarks.acuity.drawing import difference, lab_of
 from snellen.errors import DataError
 from snellen.sources.rows import numbered
 from snellen.text import shorten

@@ -10,8 +10,7 @@ from snellen.benchmarks.acuity.attribute import Scene
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES
 from snellen.benchmarks.acuity.attributes.dots import scatter
 from snellen.benchmarks.acuity.attributes.one_of_four import blurred
-from snellen.benchmarks.acuity.colour_space import difference, lab_of, rgb_of
-from snellen.benchmarks.acuity.drawing import Raster, around, disc, landolt, polygon
+from snellen.benchmarks.acuity.drawing import Raster, around, difference, disc, lab_of, landolt, polygon, rgb_of
 from snellen.benchmarks.acuity.questions import question
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart.rng import Stream

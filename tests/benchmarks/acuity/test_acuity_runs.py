@@ -12,8 +12,8 @@ import pytest
 from pixel_observers import PixelObserver
 from snellen.benchmarks.acuity import ACUITY
 from snellen.benchmarks.acuity.attributes import ATTRIBUTES, DEFAULT
+from snellen.benchmarks.acuity.comparison import questions_of
 from snellen.benchmarks.acuity.conditions import names, plan
-from snellen.benchmarks.acuity.like import questions_of
 from snellen.benchmarks.acuity.questions import QuestionPlace, place_of, question
 from snellen.benchmarks.acuity.steering import grow
 from snellen.benchmarks.base import Data

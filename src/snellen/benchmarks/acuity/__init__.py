@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from snellen.benchmarks.acuity.comparison import digest, is_like, open_ids, questions_of
 from snellen.benchmarks.acuity.conditions import OPTIONS, AcuityPlan, expected_questions, plan
 from snellen.benchmarks.acuity.details import condition_details, tables
-from snellen.benchmarks.acuity.like import digest, is_like, open_ids, questions_of
 from snellen.benchmarks.acuity.metrics import results, snellen_fraction, strict, threshold_metrics
 from snellen.benchmarks.acuity.prescription import acuity_details
 from snellen.benchmarks.acuity.questions import VERSION, question

@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 
 from snellen.benchmarks.acuity.attribute import GREY, PLACES, Attribute, Images, Scene, place_centres
-from snellen.benchmarks.acuity.colour_space import Lab, difference, lab_of, rgb_of
-from snellen.benchmarks.acuity.drawing import Raster, fill_disc
+from snellen.benchmarks.acuity.drawing import Lab, Raster, difference, fill_disc, lab_of, rgb_of
 from snellen.benchmarks.chart.rng import Stream, uniform
 
 DIRECTIONS: dict[str, Lab] = {
