@@ -148,8 +148,7 @@ def rows(n: int, folder: Path) -> dict[str, Any]:
 def check(n: int, folder: Path) -> dict[str, Any]:
     """Check the table."""
     from snellen.benchmarks import registry
-    from snellen.runs.check.benchmark_check import check_benchmark
-    from snellen.runs.check.check import CheckSettings
+    from snellen.runs.check.check import CheckSettings, check_benchmark
 
     return {"rows": check_benchmark(registry.find(str(folder / "birds.csv")), Data(), CheckSettings()).rows}
 

@@ -18,7 +18,7 @@ from snellen.benchmarks.base import Data
 from snellen.redaction.gold import quotes
 from snellen.scoring.rubric import gold_forms
 from snellen.viewer.index import VERDICTS, SampleQuery, open_index
-from snellen.viewer.index.patterns import RunColumn, pattern_sql
+from snellen.viewer.index.sample_page import RunColumn, pattern_sql
 
 OLD = Path(__file__).parents[1] / "fixtures" / "runs_0_1"
 DIGITS = samples_of("chart/digits", 8)

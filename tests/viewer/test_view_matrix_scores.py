@@ -11,8 +11,7 @@ from snellen.scoring import statistics
 from snellen.scoring.statistics.averages import mean_of_independent
 from snellen.types import Metric
 from snellen.viewer.index.catalogue import threshold_remarks
-from snellen.viewer.rankings import Rankings
-from snellen.viewer.run_list import RunGroup, make_row
+from snellen.viewer.run_list import Rankings, RunGroup, make_row
 from snellen.viewer.score_matrix import benchmark_cells, build_matrix, part_cells, score_axis, slice_means, sort_rows
 
 

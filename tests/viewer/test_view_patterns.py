@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from snellen.errors import UsageError
 from snellen.viewer.index import VERDICTS
-from snellen.viewer.index.patterns import RunColumn, column_letter, pattern_sql
+from snellen.viewer.index.sample_page import RunColumn, column_letter, pattern_sql
 
 COLUMNS = [RunColumn("A", ("gpt-4o", "shared")), RunColumn("B", ("qwen 7b", "shared")), RunColumn("C", ("B",))]
 

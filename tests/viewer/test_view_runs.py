@@ -14,8 +14,16 @@ from snellen.runs.ranking import RankedPair, RankedRun, Ranking
 from snellen.types import Metric
 from snellen.viewer.index import FailureCount, RunEntry
 from snellen.viewer.pages.runs import history_lines, step_of
-from snellen.viewer.rankings import Rankings, place_ranges, with_places
-from snellen.viewer.run_list import filter_choices, group_runs, make_row, order_rows, select
+from snellen.viewer.run_list import (
+    Rankings,
+    filter_choices,
+    group_runs,
+    make_row,
+    order_rows,
+    place_ranges,
+    select,
+    with_places,
+)
 from snellen.viewer.states import RunsState
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")

@@ -262,7 +262,7 @@ def test_the_query_of_a_page_refuses_what_no_order_is(site):
 
 
 def test_the_images_of_a_page_are_read_in_one_pass_over_the_benchmark(root, monkeypatch):
-    from snellen.viewer.index import images
+    from snellen.viewer.index import samples as images
 
     index = open_index(root)
     index.refresh()
@@ -281,7 +281,7 @@ def test_samples_that_hold_their_images_stay_in_memory_within_a_budget(monkeypat
 
     from snellen.sources.blobs import BytesBlob
     from snellen.types import Image, Prompt, Sample, Text
-    from snellen.viewer.index import images
+    from snellen.viewer.index import samples as images
 
     def samples(data):
         for number in count():

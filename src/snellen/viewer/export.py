@@ -21,8 +21,8 @@ from snellen.viewer.cases.opened_runs import OpenedRuns
 from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, StaticLinks, checked_digest
 from snellen.viewer.pages import load_pages
-from snellen.viewer.rankings import Rankings
 from snellen.viewer.rendering import page_assets, render_page
+from snellen.viewer.run_list import Rankings
 from snellen.viewer.site import Site, ViewPage, ViewSettings
 from snellen.viewer.states import PageState
 from snellen.viewer.thumbnails import OfferedThumbnails

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from snellen.types import Image
 from snellen.viewer.index import CellVerdict, ImageRef, RunEntry, SamplePage, SampleRow, Sort
 from snellen.viewer.index.entries import with_commonest_samples
-from snellen.viewer.index.patterns import RunColumn, column_letter
+from snellen.viewer.index.sample_page import RunColumn, column_letter
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.site import MissingPageError, Site
 from snellen.viewer.states import CaseState, SamplesState

@@ -17,8 +17,8 @@ from snellen.viewer.cases.opened_runs import OpenedRun, OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.index import ViewIndex
 from snellen.viewer.links import Links
-from snellen.viewer.rankings import Rankings
 from snellen.viewer.reviews.desk import ReviewDesk
+from snellen.viewer.run_list import Rankings
 from snellen.viewer.states import PageState
 from snellen.viewer.thumbnails import OfferedThumbnails
 

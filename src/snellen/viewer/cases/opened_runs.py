@@ -22,7 +22,7 @@ from snellen.runs.run import Run, load_run
 from snellen.scoring.rubric import Rubric, gold_forms
 from snellen.types import Record, Sample
 from snellen.viewer.cases.line_places import LinePlaces
-from snellen.viewer.index.images import sample_bytes
+from snellen.viewer.index.samples import sample_bytes
 
 ROLES = {"Judge": JUDGED, "Reader": READ}
 """Roles of models that are asked about replies, and the runs that they make."""

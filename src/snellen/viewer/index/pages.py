@@ -34,7 +34,6 @@ from snellen.viewer.index.database import (
 )
 from snellen.viewer.index.entries import RunEntry
 from snellen.viewer.index.indexer import CODES
-from snellen.viewer.index.patterns import RunColumn, column_letter, pattern_sql
 from snellen.viewer.index.sample_page import (
     ANY_RUN,
     MOST_ROWS,
@@ -42,10 +41,13 @@ from snellen.viewer.index.sample_page import (
     VERDICTS,
     CellVerdict,
     ImageRef,
+    RunColumn,
     SampleCell,
     SamplePage,
     SampleQuery,
     SampleRow,
+    column_letter,
+    pattern_sql,
 )
 
 MOST_RUNS = 60

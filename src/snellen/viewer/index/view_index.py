@@ -31,11 +31,11 @@ from snellen.viewer.index.database import (
     read_states,
 )
 from snellen.viewer.index.entries import Refresh, RunEntry, Skipped
-from snellen.viewer.index.images import SampleImages
 from snellen.viewer.index.indexer import RunIndexer
 from snellen.viewer.index.journal_tail import read_record
 from snellen.viewer.index.pages import SamplePages, Snapshot
 from snellen.viewer.index.sample_page import SamplePage, SampleQuery, SqlTable
+from snellen.viewer.index.samples import SampleImages
 from snellen.viewer.index.sql import SqlSource
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from snellen.reports.tables import format_interval, format_value
 from snellen.viewer.index import RunEntry
-from snellen.viewer.rankings import with_places
 from snellen.viewer.run_list import (
     COLUMNS,
     FALLING_FIRST,
@@ -21,6 +20,7 @@ from snellen.viewer.run_list import (
     format_moment,
     group_runs,
     select,
+    with_places,
 )
 from snellen.viewer.site import Site, ViewPage
 from snellen.viewer.states import AcuityState, CompareState, MatrixState, ReviewState, RunsState, SamplesState

@@ -21,7 +21,7 @@ from snellen.viewer.index import (
     Sort,
     SqlTable,
 )
-from snellen.viewer.index.patterns import pattern_sql
+from snellen.viewer.index.sample_page import pattern_sql
 from snellen.viewer.labels import benchmark_label, model_label
 from snellen.viewer.sample_columns import (
     DEFAULT_SORT,
