@@ -10,8 +10,8 @@ from msgspec import structs
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import tool_setup
-from snellen.models.agents.prompt_files import write_question
 from snellen.models.agents.tool_setup import ToolSetup
+from snellen.models.agents.workdir import write_question
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.models.tools.settings import ToolSettings

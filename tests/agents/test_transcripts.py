@@ -25,11 +25,10 @@ from snellen.models import trace
 from snellen.models.agents import reader, workdir
 from snellen.models.agents.model import _outcome, session_name
 from snellen.models.agents.process import ProcessResult
-from snellen.models.agents.prompt_files import AgentQuestion
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.runner import AGENTS
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.workdir import AgentModelSettings, Workdir
+from snellen.models.agents.workdir import AgentModelSettings, AgentQuestion, Workdir
 from snellen.models.trace import Step
 from snellen.types import Generation
 

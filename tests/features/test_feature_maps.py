@@ -223,7 +223,7 @@ def test_a_torchvision_built_for_another_torch_is_named(tmp_path, monkeypatch):
     ],
 )
 def test_local_weights_are_safetensors_only(tmp_path, name, words):
-    from snellen.features.encoders.weight_files import find_weights
+    from snellen.features.encoders.base import find_weights
 
     if not name.startswith("nowhere"):
         (tmp_path / name).write_bytes(b"not opened")
@@ -232,7 +232,7 @@ def test_local_weights_are_safetensors_only(tmp_path, name, words):
 
 
 def test_a_folder_of_weights_is_its_only_safetensors_file_or_the_usual_one(tmp_path):
-    from snellen.features.encoders.weight_files import find_weights, tensor_shapes
+    from snellen.features.encoders.base import find_weights, tensor_shapes
 
     (tmp_path / "pytorch_model.bin").write_bytes(b"x")
     with pytest.raises(PreflightError, match=r"pytorch_model\.bin, a pickle"):

@@ -17,8 +17,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.models.base import Model
 from snellen.redaction.gold import WITHHELD
-from snellen.runs.gold_removal import GoldRemoval
-from snellen.runs.redact import redact
+from snellen.runs.redact import GoldRemoval, redact
 from snellen.scoring import scorers
 from snellen.sources import BytesBlob
 from snellen.types import Image, Kind, Prompt, Record, Response, Sample, Score, Text

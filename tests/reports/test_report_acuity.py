@@ -12,10 +12,18 @@ from snellen.benchmarks.acuity.attributes import ATTRIBUTES, EVERY_ATTRIBUTE
 from snellen.benchmarks.acuity.details import number as number_text
 from snellen.benchmarks.base import Data
 from snellen.reports.acuity.card import CardRun, card_lines
-from snellen.reports.acuity.curve import curve_band, curve_fault
 from snellen.reports.acuity.figures import curves_figure
 from snellen.reports.acuity.page import EffectiveSize, curve_panel, run_advice, threshold_table
-from snellen.reports.acuity.view import acuity_facts, acuity_view, fault_text, letter_counts, level_text, threshold_text
+from snellen.reports.acuity.view import (
+    acuity_facts,
+    acuity_view,
+    curve_band,
+    curve_fault,
+    fault_text,
+    letter_counts,
+    level_text,
+    threshold_text,
+)
 from snellen.reports.acuity.wall_chart import wall_chart
 from snellen.reports.plots.svg import page_style
 from snellen.reports.render import render

@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from snellen.reports import render
-from snellen.reports.collect import RunTally
-from snellen.reports.gallery_sample import StratifiedSample, Stratum, share_out
+from snellen.reports.collect import RunTally, StratifiedSample, Stratum, share_out
 from snellen.reports.many_runs import describe_incomplete, headlines_of, run_rows, short_count
 from snellen.reports.plots.base import Series, spread
 from snellen.reports.plots.eye_chart import eye_chart, shared_eye_charts

@@ -77,8 +77,7 @@ def check(
     --strict-data it is 3 if a row cannot be asked.
     """
     from snellen.benchmarks.base import Data
-    from snellen.runs.check.benchmark_check import check_benchmark
-    from snellen.runs.check.check import CheckSettings
+    from snellen.runs.check.check import CheckSettings, check_benchmark
     from snellen.runs.costs import price_of
 
     if budget.prices is not None and options.model is None:

@@ -80,7 +80,7 @@ def failures(
     from snellen.reports.failures.pages import LabelledRun
     from snellen.runs import failures as labelling
     from snellen.runs.answer_view import run_names
-    from snellen.runs.failures import judge as judge_labels
+    from snellen.runs.failures import benchmark as judge_labels
     from snellen.runs.run import load_run
     from snellen.runs.run_paths import find_runs
 

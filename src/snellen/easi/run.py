@@ -18,8 +18,7 @@ from snellen.benchmarks.spatial.tasks import MORE
 from snellen.easi import judge as judged
 from snellen.easi import judged_scores
 from snellen.easi.names import plain, task_of
-from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State
-from snellen.easi.unparsed import count_unparsed
+from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State, count_unparsed
 from snellen.engine.progress import LiveScores, Progress
 from snellen.engine.resume import expected, pending, require_readable, require_video_reader, verified_meta
 from snellen.engine.run import run

@@ -9,9 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.reports import tables
-from snellen.reports.collect import RunTally
+from snellen.reports.collect import RunTally, share_out
 from snellen.reports.escape import escape_invisible
-from snellen.reports.gallery_sample import share_out
 from snellen.reports.links import gallery_link
 from snellen.reports.plots.base import Series
 from snellen.reports.plots.headlines import HeadlineScore, headline_order

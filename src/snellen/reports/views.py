@@ -106,7 +106,7 @@ class PageLimits(Struct, frozen=True):
 
     Attributes:
         answers: answers in the gallery over all runs; unusable and wrong ones first, then right ones. From MANY runs on,
-            right and wrong ones of every run and slice (snellen.reports.gallery_sample).
+            right and wrong ones of every run and slice (snellen.reports.collect).
         picture_bytes: encoded thumbnails in all.
         long_side: longest side of a thumbnail in pixels; smaller images keep their size.
         pictures: thumbnails a question.

@@ -12,8 +12,7 @@ import pytest
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table import survey
-from snellen.runs.check.benchmark_check import check_benchmark
-from snellen.runs.check.check import CheckSettings
+from snellen.runs.check.check import CheckSettings, check_benchmark
 from snellen.runs.check.result import CheckResult
 
 ROWS, LATE = survey.HEAD + 400, survey.HEAD + 100

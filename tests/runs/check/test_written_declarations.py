@@ -15,8 +15,7 @@ from snellen.benchmarks.table.benchmark import Table
 from snellen.benchmarks.table.declaration import Declaration, Source
 from snellen.benchmarks.table.entries import entry, names
 from snellen.errors import SnellenError
-from snellen.runs.check.benchmark_check import check_benchmark
-from snellen.runs.check.check import CheckSettings
+from snellen.runs.check.check import CheckSettings, check_benchmark
 from snellen.runs.check.written_declaration import moved_source, write_declaration
 from snellen.types import Image, Text
 

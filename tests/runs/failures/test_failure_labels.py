@@ -18,7 +18,7 @@ from snellen.errors import DataError, JudgeError
 from snellen.reports.failures.labels import count_labels
 from snellen.runs import failures
 from snellen.runs.failures import benchmark
-from snellen.runs.failures import judge as judging
+from snellen.runs.failures import benchmark as judging
 from snellen.runs.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
 from snellen.runs.failures.review import ReviewDecision
 

@@ -11,8 +11,15 @@ import torch
 from torch import nn
 
 from snellen.errors import PreflightError, UsageError
-from snellen.features.encoders.base import Encoder, EncoderParts, build_map_parts, weights_digest
-from snellen.features.encoders.weight_files import fetch_weights, find_weights, tensor_shapes
+from snellen.features.encoders.base import (
+    Encoder,
+    EncoderParts,
+    build_map_parts,
+    fetch_weights,
+    find_weights,
+    tensor_shapes,
+    weights_digest,
+)
 from snellen.features.extract.preprocess import Transform
 from snellen.models.local.checkpoint import import_library, pick_device, pick_dtype
 

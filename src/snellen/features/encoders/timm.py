@@ -16,10 +16,12 @@ from snellen.features.encoders.base import (
     Layout,
     average_map,
     build_map_parts,
+    fetch_weights,
+    find_weights,
     map_tokens,
+    tensor_shapes,
     weights_digest,
 )
-from snellen.features.encoders.weight_files import fetch_weights, find_weights, tensor_shapes
 from snellen.features.extract.preprocess import Transform
 from snellen.features.store.format import PATCH_TOKENS
 from snellen.models.local.checkpoint import import_library, pick_device, pick_dtype

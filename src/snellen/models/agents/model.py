@@ -31,10 +31,9 @@ from snellen.models.agents import apptainer, install, own_program, process, sand
 from snellen.models.agents.limits import NETWORKS, AgentLimits, breach_text, limits_of
 from snellen.models.agents.process import ProcessResult
 from snellen.models.agents.programs import require_unseen
-from snellen.models.agents.prompt_files import AgentQuestion
 from snellen.models.agents.runner import NO_KEY, AgentRunner
 from snellen.models.agents.transcript import Transcript, loops
-from snellen.models.agents.workdir import AgentModelSettings
+from snellen.models.agents.workdir import AgentModelSettings, AgentQuestion
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.prices import load_price
 from snellen.models.api.services import find_key

@@ -22,13 +22,19 @@ from snellen.models.agents.gateway import BASE_URL, Gateway, WebGateway
 from snellen.models.agents.install import Installation
 from snellen.models.agents.limits import AgentLimits
 from snellen.models.agents.process import AgentCommand, ProcessResult, TranscriptState
-from snellen.models.agents.prompt_files import AgentQuestion, write_question
 from snellen.models.agents.reader import read_record
 from snellen.models.agents.request_fields import RequestLimits
 from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.transcript import Transcript, loops
 from snellen.models.agents.web_proxy import ENVIRONMENT, WebProxy
-from snellen.models.agents.workdir import AgentModelSettings, Workdir, WorkdirFactory, WorkdirPool
+from snellen.models.agents.workdir import (
+    AgentModelSettings,
+    AgentQuestion,
+    Workdir,
+    WorkdirFactory,
+    WorkdirPool,
+    write_question,
+)
 from snellen.models.serve.protocol import chunks
 from snellen.models.tools.settings import ToolSettings
 from snellen.redaction import redact

@@ -11,8 +11,7 @@ import numpy as np
 from snellen.benchmarks.acuity.attributes.letters import outline
 from snellen.benchmarks.acuity.drawing import coverage, landolt
 from snellen.reports.acuity.card import CardLane, CardLine, CardRun, card_lines
-from snellen.reports.acuity.curve import curve_band, pooled_answers
-from snellen.reports.acuity.view import axis_text, level_number
+from snellen.reports.acuity.view import axis_text, curve_band, level_number, pooled_answers
 from snellen.reports.acuity.wall_chart import WIDTH, WallChart, wall_chart
 from snellen.reports.plots.base import Plot, file_legend, new_figure, series_colour, short_label, unique_name
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style

@@ -16,17 +16,20 @@ from snellen.benchmarks.acuity.metrics import ConditionResult
 from snellen.benchmarks.acuity.prescription import EffectivePixels, PrescriptionLine
 from snellen.benchmarks.acuity.processors import PictureSize
 from snellen.reports.acuity.card import GALLERY, AnswerLinks, CardLane, CardLine, CardRun, card_lines
-from snellen.reports.acuity.curve import curve_band, false_alarms, pooled_answers, shares_at
 from snellen.reports.acuity.view import (
     AcuityView,
     LetterCounts,
     MeasuredCondition,
     PublishedFinding,
     axis_text,
+    curve_band,
+    false_alarms,
     interval_text,
     level_number,
     people_value,
+    pooled_answers,
     published_findings,
+    shares_at,
     state_counts,
     threshold_text,
     unit_text,

@@ -10,8 +10,7 @@ from msgspec import Struct
 from snellen.benchmarks.acuity.details import number as number_text
 from snellen.benchmarks.acuity.metrics import ConditionResult, snellen_fraction
 from snellen.benchmarks.chart.rng import Stream
-from snellen.reports.acuity.curve import shares_at
-from snellen.reports.acuity.view import AcuityView, interval_text
+from snellen.reports.acuity.view import AcuityView, interval_text, shares_at
 
 WIDTH = 420.0
 LARGEST = 84.0

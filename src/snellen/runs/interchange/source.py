@@ -13,7 +13,7 @@ from snellen.engine.run_folder import HUMAN, IMPORTED
 from snellen.media import other_pixels
 from snellen.models.trace import Step
 from snellen.runs import scoring
-from snellen.runs.gold_removal import GoldRemoval
+from snellen.runs.redact import GoldRemoval
 from snellen.runs.run import Run
 from snellen.runs.scoring import Summary, SummaryBuilder
 from snellen.runs.status import Overview, overview
@@ -27,7 +27,7 @@ class ExportSettings(Struct, frozen=True, kw_only=True):
     """Settings of an export, as `snellen export` has them.
 
     Attributes:
-        no_gold: leave out everything that tells a gold answer (snellen.runs.gold_removal); `export` sets it.
+        no_gold: leave out everything that tells a gold answer (snellen.runs.redact); `export` sets it.
         images: embed the images of the questions, where the format has a place for them.
         model_id: the model's name on the hub, `organization/name`; empty: from the run's model.
         organization: who evaluated; empty: not stated.

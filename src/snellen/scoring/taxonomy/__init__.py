@@ -4,11 +4,9 @@ docs/diagnosis.md defines each metric.
 """
 
 from snellen.scoring.metric_text import HEADS, is_diagnosis
-from snellen.scoring.taxonomy.diagnosis import diagnosis
-from snellen.scoring.taxonomy.level_drop import by_level
+from snellen.scoring.taxonomy.diagnosis import RELATIONS, SEPARATOR, diagnosis, kinship
 from snellen.scoring.taxonomy.per_class import BINS, ClassRow, ClassTables, class_table, page_histogram
-from snellen.scoring.taxonomy.relatedness import RELATIONS, SEPARATOR, kinship
-from snellen.scoring.taxonomy.slices import RANKS, coarse_to_fine
+from snellen.scoring.taxonomy.slices import RANKS, by_level, coarse_to_fine
 
 __all__ = [
     "BINS",

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from snellen.scoring.scores import ScoreBuilder, Scores
 from snellen.scoring.statistics import interval, spread
-from snellen.scoring.taxonomy.level_drop import POINTS
-from snellen.scoring.taxonomy.slices import BIAS, ScoreSlice, taxonomy_slices
+from snellen.scoring.taxonomy.slices import BIAS, POINTS, ScoreSlice, taxonomy_slices
 from snellen.types import Metric, Sample, Score
 
 BINS = ("0-20", "20-40", "40-60", "60-80", "80-100")
