@@ -15,7 +15,7 @@ import pytest
 from clips import clip
 
 from snellen.media import MediaCache
-from snellen.media.cache import FrameStore, entry_name
+from snellen.media.frame_cache import FrameStore, entry_name
 from snellen.sources import FileBlob
 from snellen.types import MediaSettings, Pick, Video
 
@@ -174,7 +174,7 @@ def test_the_store_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_
 HOLDER = """
 import sys, time
 from pathlib import Path
-from snellen.media.cache import FrameStore
+from snellen.media.frame_cache import FrameStore
 
 
 def make():
@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_made_or_written_is_no_error(tmp_path):
 def test_a_cache_of_images_alone_does_not_import_the_store_of_frames(tmp_path):
     code = (
         "import sys; from pathlib import Path; from snellen.media import MediaCache; from snellen.types import MediaSettings; "
-        "MediaCache(MediaSettings(), shared=Path(sys.argv[1])); print('snellen.media.cache' in sys.modules)"
+        "MediaCache(MediaSettings(), shared=Path(sys.argv[1])); print('snellen.media.frame_cache' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=600

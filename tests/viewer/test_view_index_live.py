@@ -13,7 +13,7 @@ import pytest
 from run_folders import append, record, right_reply, samples_of, write_meta, write_run
 
 from snellen.engine.journal import Journal, record_name
-from snellen.viewer import app as following
+from snellen.viewer import following
 from snellen.viewer.index import SampleQuery, ViewIndex, open_index
 from snellen.viewer.index.journal_tail import JournalTail
 

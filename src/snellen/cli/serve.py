@@ -81,7 +81,7 @@ def serve(
     options = shared.model_options(generation, media, local)
     path, public = run.parse_model(model[0])
     if server.server == "transformers":
-        from snellen.models.serve import supervise as transformers_serve
+        from snellen.models.serve import transformers_serve
 
         unusable = given(server, but=("host", "port", "max_body_mb", "server")) + given(generation, media)
         unusable += given(local, but=("dtype", "device", "batch_size", "revision"))

@@ -1,30 +1,13 @@
-"""The web application: every page by its path, images by their digests, and nothing else.
-
-Follow the runs while somebody looks: the index is refreshed in the background, at most once a second.
-A few records are indexed by a thread. More of them take a process of their own, since scoring would make pages wait.
-
-Index in the background: a process beside the viewer that follows the runs' journals and writes the index.
-It only reads the runs. It ends with the viewer, whose end closes the pipe between them.
-"""
+"""The web application: every page by its path, images by their digests, and nothing else."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-import duckdb
-import msgspec
-from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -38,17 +21,14 @@ from snellen.errors import SnellenError, UsageError
 from snellen.redaction import redact
 from snellen.viewer.cases.opened_runs import OpenedRuns, PendingSampleError
 from snellen.viewer.cases.pictures import ImageStore
-from snellen.viewer.index import ViewIndex, open_index
+from snellen.viewer.following import IndexFollower
+from snellen.viewer.index import open_index
 from snellen.viewer.links import IMAGES, THUMBNAILS, LiveLinks, path_of
 from snellen.viewer.pages import load_pages
 from snellen.viewer.rendering import RenderedPage, render_page
 from snellen.viewer.run_list import Rankings
 from snellen.viewer.security import Access, AccessGate, OversizeBodyError
 from snellen.viewer.site import MissingPageError, PendingPageError, Site, ViewPage, ViewSettings
-
-if TYPE_CHECKING:
-    from snellen.viewer.index.view_index import ViewIndex
-
 
 MAX_FORM_FIELDS = 1000
 GZIP_BYTES = 4096
@@ -200,149 +180,3 @@ def _broken(page: ViewPage, error: Exception) -> Response:
     """Report a fault of a page on the terminal."""
     print(redact(f"snellen: the page {page.name} failed: {type(error).__name__}: {error}"), file=sys.stderr)
     return PlainTextResponse("This page failed; the terminal of `snellen view` names the error.\n", 500)
-
-
-PAUSE_S, FOLLOW_S = 1.0, 1.5
-"""Time between two looks at the root, at least: of this process and of the indexing one."""
-RESTARTS = 5
-"""An indexing process that was killed is replaced so many times."""
-THREAD_BYTES = 8 << 20
-"""Bytes of journals without their verdicts that a thread of the server indexes; more are left to another process."""
-END_S, INTERRUPT_S = 5.0, 0.05
-"""Time that a refresh has to end when the viewer does, and between two interruptions of its queries."""
-
-
-class IndexFollower:
-    """Refreshes the index when a page is asked for; pages show what the last refresh read.
-
-    The journals are only read, so that a run and the viewer can be killed at any time.
-    """
-
-    def __init__(self, index: ViewIndex) -> None:
-        self._index = index
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._ended = float("-inf")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._restarts = 0
-        self._closed = False
-
-    def touch(self) -> None:
-        """Start a refresh, unless one is under way or has just ended."""
-        with self._lock:
-            if self._closed or self._is_refreshing() or time.monotonic() - self._ended < PAUSE_S:
-                return
-            self._thread = threading.Thread(target=self._refresh, name="snellen view index", daemon=True)
-            self._thread.start()
-
-    def _is_refreshing(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until the refresh that is under way has ended, at most so long."""
-        thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
-
-    @property
-    def pid(self) -> int | None:
-        """Return the number of the indexing process; None where there is none."""
-        return None if self._process is None else self._process.pid
-
-    def close(self) -> None:
-        """End the refresh that is under way, and the indexing process; none begins any more.
-
-        A thread that is inside DuckDB when Python ends would abort the process.
-        """
-        with self._lock:
-            self._closed = True
-        end = time.monotonic() + END_S
-        self._index.close()
-        while (self._is_refreshing() or self._index.database.in_use) and time.monotonic() < end:
-            self._index.close()  # again and again: an interruption ends one query, of the refresh or of a page
-            time.sleep(INTERRUPT_S)
-        process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            process.stdin.close()  # it ends by that
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=10)
-
-    def _refresh(self) -> None:
-        try:
-            if self._process is None:
-                if self._index.pending_bytes() > THREAD_BYTES:
-                    self._process = start_indexing(self._index, FOLLOW_S)
-            elif self._process.poll() is not None and self._restarts < RESTARTS:
-                self._restarts += 1
-                self._process = start_indexing(self._index, FOLLOW_S)
-            self._index.refresh(samples=self._process is None, stop=lambda: self._closed)
-        except (SnellenError, OSError, duckdb.InterruptException) as error:
-            if self._closed:
-                return
-            print(redact(f"snellen: the index cannot be refreshed: {error}"), file=sys.stderr)
-        finally:
-            self._ended = time.monotonic()
-
-
-REST = 1.0
-"""After each look, rest for this many times as long as it took."""
-END_SECONDS = 5.0
-"""Time to finish a change of the index when the viewer has ended."""
-
-
-class IndexTask(Struct, frozen=True):
-    """What the indexing process is told, as JSON on its first line of input."""
-
-    root: str
-    database: str
-    gold: bool
-    trust: bool
-    every_s: float
-
-
-def start_indexing(index: ViewIndex, every_s: float) -> subprocess.Popen[bytes]:
-    """Start a process that keeps the index up to date until its standard input is closed.
-
-    Killing it, or this one, harms nothing.
-    """
-    task = IndexTask(
-        str(index.root.absolute()), str(index.database.path.absolute()), index.show_gold, index.trust, every_s
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snellen.viewer.index.background"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C ends the viewer, and the viewer's end this process
-    )
-    assert process.stdin is not None  # noqa: S101 - PIPE was asked for
-    process.stdin.write(msgspec.json.encode(task) + b"\n")
-    process.stdin.flush()
-    return process
-
-
-def main() -> None:
-    """Keep the index of the task on standard input up to date until the input ends."""
-    from snellen.viewer.index.database import IndexDatabase, spill_folder
-    from snellen.viewer.index.view_index import ViewIndex
-
-    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=IndexTask)
-
-    def wait_for_end() -> None:
-        while os.read(0, 4096):  # not the buffered reader: Python's end would abort while it waits
-            pass
-        index.database.busy.acquire(timeout=END_SECONDS)
-        spill_folder(str(index.database.file)).cleanup()
-        os._exit(0)
-
-    index = ViewIndex(Path(task.root), IndexDatabase(Path(task.database)), show_gold=task.gold, trust=task.trust)
-    threading.Thread(target=wait_for_end, daemon=True).start()
-    while True:
-        begin = time.monotonic()
-        with contextlib.suppress(SnellenError, OSError, duckdb.Error):  # it may pass: a full disk, another writer
-            index.refresh()
-        time.sleep(max(task.every_s, REST * (time.monotonic() - begin)))
-
-
-if __name__ == "__main__":
-    main()
