@@ -28,20 +28,9 @@ _SPECIAL = {
 }
 
 _ACCENTS = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0304": "=",
-    "\u0306": "u",
-    "\u0307": ".",
-    "\u0308": '"',
-    "\u030a": "r",
-    "\u030b": "H",
-    "\u030c": "v",
-    "\u0323": "d",
-    "\u0327": "c",
-    "\u0331": "b",
+    **{"\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u"},
+    **{"\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d"},
+    **{"\u0327": "c", "\u0331": "b"},
 }
 
 _LETTERS = {
@@ -53,75 +42,19 @@ _LETTERS = {
 }
 
 _GREEK = {
-    **dict(
-        zip(
-            "αβγδεζηθικλμνξπρστυφχψω",
-            [
-                "alpha",
-                "beta",
-                "gamma",
-                "delta",
-                "epsilon",
-                "zeta",
-                "eta",
-                "theta",
-                "iota",
-                "kappa",
-                "lambda",
-                "mu",
-                "nu",
-                "xi",
-                "pi",
-                "rho",
-                "sigma",
-                "tau",
-                "upsilon",
-                "phi",
-                "chi",
-                "psi",
-                "omega",
-            ],
-            strict=True,
-        )
-    ),
-    **dict(
-        zip(
-            "ΓΔΘΛΞΠΣΥΦΨΩ",
-            ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"],
-            strict=True,
-        )
-    ),
-    **{"ς": "varsigma", "ϕ": "phi", "µ": "mu"},
+    **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta"},
+    **{"θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi"},
+    **{"ρ": "rho", "σ": "sigma", "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega"},
+    **{"Γ": "Gamma", "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma"},
+    **{"Υ": "Upsilon", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega", "ς": "varsigma", "ϕ": "phi", "µ": "mu"},
 }
 
-_SIGNS = dict(
-    zip(
-        "×÷±≤≥≠≈∞→←↑↓↔⇒∈∪∩√°−",
-        [
-            r"\times",
-            r"\div",
-            r"\pm",
-            r"\leq",
-            r"\geq",
-            r"\neq",
-            r"\approx",
-            r"\infty",
-            r"\rightarrow",
-            r"\leftarrow",
-            r"\uparrow",
-            r"\downarrow",
-            r"\leftrightarrow",
-            r"\Rightarrow",
-            r"\in",
-            r"\cup",
-            r"\cap",
-            r"\surd",
-            r"{}^\circ",
-            r"-",
-        ],
-        strict=True,
-    )
-)
+_SIGNS = {
+    **{"×": r"\times", "÷": r"\div", "±": r"\pm", "≤": r"\leq", "≥": r"\geq", "≠": r"\neq", "≈": r"\approx"},
+    **{"∞": r"\infty", "→": r"\rightarrow", "←": r"\leftarrow", "↑": r"\uparrow", "↓": r"\downarrow"},
+    **{"↔": r"\leftrightarrow", "⇒": r"\Rightarrow", "∈": r"\in", "∪": r"\cup", "∩": r"\cap", "√": r"\surd"},
+    **{"°": r"{}^\circ", "−": "-"},
+}
 
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
