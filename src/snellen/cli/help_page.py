@@ -24,31 +24,9 @@ SETTINGS_OF = "Settings of "
 """Start of the heading above the settings of a benchmark, which stand on every page."""
 COMMON = frozenset(
     [
-        "model",
-        "out",
-        "limit",
-        "repeats",
-        "seed",
-        "data",
-        "images",
-        "pairs",
-        "column_map",
-        "max_tokens",
-        "temperature",
-        "system",
-        "base_url",
-        "key_env",
-        "concurrency",
-        "judge",
-        "max_cost",
-        "profile",
-        "report",
-        "every",
-        "attributes",
-        "as_json",
-        "quiet",
-        "batch",
-        "help",
+        *("model", "out", "limit", "repeats", "seed", "data", "images", "pairs", "column_map"),
+        *("max_tokens", "temperature", "system", "base_url", "key_env", "concurrency", "judge"),
+        *("max_cost", "profile", "report", "every", "attributes", "as_json", "quiet", "batch", "help"),
     ]
 )
 """Parameters on a short page, whatever their group; so are those without a group."""

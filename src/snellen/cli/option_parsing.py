@@ -40,15 +40,8 @@ from snellen.setting import settings_of
 MAX_INTEGER = (1 << 63) - 1
 MAX_FLOAT = 1e12
 NEVER_EMPTY = (
-    "base_url",
-    "key_env",
-    "profile",
-    "serve",
-    "judge",
-    "reader",
-    "rubric",
-    "benchmarks",
-    "submission_configs",
+    *("base_url", "key_env", "profile", "serve", "judge", "reader", "rubric", "benchmarks"),
+    *("submission_configs",),
 )
 """Parameters whose empty value would select the default, and with it requests that the user did not mean."""
 Registered = TypeVar("Registered", bound=Callable[..., Any])

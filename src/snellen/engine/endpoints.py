@@ -29,16 +29,8 @@ JUDGE_URL, JUDGE_KEY = "JUDGE_BASE_URL", "JUDGE_API_KEY"
 HARMLESS = (
     *("generation", "media", "timeout_s", "patience_s", "rpm", "tpm", "concurrency", "dtype", "device", "batch_size"),
     *(
-        "kv_cache",
-        "compile",
-        "stop_after_first_json",
-        "revision",
-        "seed",
-        "id_is",
-        "effort",
-        "detail",
-        "responses",
-        "stream",
+        *("kv_cache", "compile", "stop_after_first_json", "revision", "seed", "id_is", "effort"),
+        *("detail", "responses", "stream"),
     ),
 )
 """Options that lead to no file, program or address."""

@@ -30,21 +30,9 @@ META_BYTES = 64 << 20
 INT64 = 1 << 63
 MOST_REPEATS = 1_000_000
 FILES = (
-    "run_meta.json",
-    "results.jsonl",
-    "results.damaged",
-    "summary.json",
-    "predictions.jsonl",
-    "report.html",
-    "verdicts.jsonl",
-    "failures.jsonl",
-    "reviews.jsonl",
-    "audit_sample.json",
-    "batches.jsonl",
-    "uploads.jsonl",
-    ".lock",
-    ".reviews.lock",
-    ".writer",
+    *("run_meta.json", "results.jsonl", "results.damaged", "summary.json", "predictions.jsonl"),
+    *("report.html", "verdicts.jsonl", "failures.jsonl", "reviews.jsonl", "audit_sample.json"),
+    *("batches.jsonl", "uploads.jsonl", ".lock", ".reviews.lock", ".writer"),
 )
 FOLDERS = ("traces", "exports", "sessions", "raw_judge_inputs", "raw_judge_outputs", "batches")
 LISTED = ("traces", "raw_judge_inputs", "raw_judge_outputs", "batches")

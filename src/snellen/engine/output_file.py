@@ -10,20 +10,8 @@ from snellen.errors import UsageError
 FORMS = (
     *(".csv", ".tsv", ".xls", ".xlsx", ".parquet", ".feather", ".arrow", ".json", ".jsonl", ".ndjson", ".eval", ".npz"),
     *(
-        ".html",
-        ".htm",
-        ".pdf",
-        ".md",
-        ".xml",
-        ".yaml",
-        ".yml",
-        ".toml",
-        ".zip",
-        ".gz",
-        ".tar",
-        ".db",
-        ".sqlite",
-        ".pkl",
+        *(".html", ".htm", ".pdf", ".md", ".xml", ".yaml", ".yml", ".toml", ".zip", ".gz", ".tar", ".db"),
+        *(".sqlite", ".pkl"),
     ),
     *(".png", ".jpg", ".jpeg", ".svg", ".py", ".txt", ".tex", ".docx", ".doc", ".odt", ".ods", ".pptx", ".rtf", ".eps"),
 )

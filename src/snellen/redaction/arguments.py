@@ -26,19 +26,8 @@ _SURE = (
 )
 _SURE_WORDS = ("auth", "pwd", "pw", "jwt", "key", "token")
 _DOUBTFUL = (
-    "key",
-    "keys",
-    "keyid",
-    "token",
-    "tok",
-    "pat",
-    "sig",
-    "signature",
-    "cookie",
-    "session",
-    "sid",
-    "code",
-    "pass",
+    *("key", "keys", "keyid", "token", "tok", "pat", "sig", "signature", "cookie", "session", "sid"),
+    *("code", "pass"),
 )
 """Endings of names that are those of keys if their value looks drawn by lot."""
 _SECRETS = frozenset(
@@ -50,19 +39,8 @@ _SECRETS = frozenset(
 )
 """Words for a secret, in the singular, at any place of a name."""
 _ABOUT = (
-    "column",
-    "count",
-    "env",
-    "field",
-    "file",
-    "length",
-    "limit",
-    "name",
-    "path",
-    "size",
-    "type",
-    "var",
-    "variable",
+    *("column", "count", "env", "field", "file", "length", "limit", "name", "path", "size", "type"),
+    *("var", "variable"),
 )
 """Last words of names that tell something about a secret."""
 _INNOCENT = frozenset(

@@ -29,18 +29,8 @@ MARKS = (
 """Byte order marks, the longer ones first; that of UTF-8 is no more than a mark."""
 CANDIDATES = (
     *(
-        "GB18030",
-        "BIG5",
-        "CP932",
-        "EUC-JP",
-        "CP949",
-        "CP1252",
-        "CP1250",
-        "CP1251",
-        "KOI8-R",
-        "CP1253",
-        "CP1254",
-        "CP1255",
+        *("GB18030", "BIG5", "CP932", "EUC-JP", "CP949", "CP1252", "CP1250", "CP1251", "KOI8-R"),
+        *("CP1253", "CP1254", "CP1255"),
     ),
     *("CP1256", "CP874"),
 )

@@ -199,38 +199,14 @@ def _render(site: Site, page: ViewPage, state: PageState, pages: list[ViewPage])
 
 SYSTEM = frozenset(
     [
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "lib",
-        "lib32",
-        "lib64",
-        "libx32",
-        "lost+found",
-        "proc",
-        "run",
-        "sbin",
-        "sys",
-        "usr",
-        "var",
+        *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "run"),
+        *("sbin", "sys", "usr", "var"),
     ]
 )
 """Folders at the top that are alike on every machine: a path in them says nothing about this one."""
 PERSONAL = (
-    "home",
-    "Users",
-    "Volumes",
-    "root",
-    "tmp",
-    "private",
-    "mnt",
-    "media",
-    "data",
-    "scratch",
-    "workspace",
-    "opt",
-    "srv",
+    *("home", "Users", "Volumes", "root", "tmp", "private", "mnt", "media", "data", "scratch"),
+    *("workspace", "opt", "srv"),
 )
 """Folders at the top that hold what users put there, on the machine of a run from elsewhere too."""
 BELOW = ("var/folders", "var/tmp", "var/home", "run/user", "run/media")

@@ -313,32 +313,14 @@ CROPPED_BELOW = 384
 TOLERANCE = 2.5
 
 SETTINGS = (
-    "do_resize",
-    "size",
-    "resample",
-    "do_center_crop",
-    "crop_size",
-    "crop_pct",
-    "do_rescale",
-    "rescale_factor",
-    "do_normalize",
-    "image_mean",
-    "image_std",
-    "include_top",
+    *("do_resize", "size", "resample", "do_center_crop", "crop_size", "crop_pct", "do_rescale"),
+    *("rescale_factor", "do_normalize", "image_mean", "image_std", "include_top"),
 )
 # Keys of a processor's JSON that change no pixel of an RGB image.
 IGNORED = (
-    "image_processor_type",
-    "feature_extractor_type",
-    "processor_class",
-    "do_convert_rgb",
-    "default_to_square",
-    "data_format",
-    "input_data_format",
-    "device",
-    "disable_grouping",
-    "return_tensors",
-    "_valid_processor_keys",
+    *("image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb"),
+    *("default_to_square", "data_format", "input_data_format", "device", "disable_grouping"),
+    *("return_tensors", "_valid_processor_keys"),
 )
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 # Classes that exist for torchvision only and do nothing but resize, crop, rescale and normalise, with their defaults.
