@@ -36,8 +36,8 @@ class Endpoint(Struct, frozen=True):
     query: str = ""
 
     def url(self, path: str) -> str:
-        """Return the full address of a path such as `/chat/completions`."""
-        return f"{self.base}{path}?{self.query}" if self.query else f"{self.base}{path}"
+        """Return the full address of a path such as `/chat/completions`, which may have a query itself."""
+        return f"{self.base}{path}{'&' if '?' in path else '?'}{self.query}" if self.query else f"{self.base}{path}"
 
     @property
     def host(self) -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, BatchCancelledError, BatchExpiredError, ModelError, ServerError
-from snellen.models.api.batches.replies import check_id, decoded, moment, number, text
+from snellen.models.api.batches.replies import check_id, decoded_row, moment, number, text
 from snellen.models.api.batches.service import (
     CLOCKS_APART_S,
+    PAGE,
     BatchService,
     BatchShard,
     BatchState,
@@ -24,24 +24,10 @@ from snellen.models.api.batches.service import (
     RowResult,
     Undecided,
 )
-from snellen.models.api.errors import error_object, excerpt, from_code
+from snellen.models.api.errors import STATUS_OF_TYPE, error_object, excerpt, from_code
 from snellen.models.api.request import Piece
 
-PAGE, MOST_PAGES = 100, 200
 _HEAD, _TAIL = b'{"requests":[', b"]}"
-_STATUS = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""HTTP status that stands for a type of error."""
 
 
 class AnthropicBatches(BatchService):
@@ -57,25 +43,21 @@ class AnthropicBatches(BatchService):
         assert shard.path is not None  # noqa: S101 - the engine sends files that are there
         # Each line end becomes the comma between two rows, and the last one falls away.
         length = len(_HEAD) + shard.path.stat().st_size - 1 + len(_TAIL)
-        reply = await self._transport.call(
-            "POST",
-            self._url(),
-            stream=_requests(shard),
-            length=length,
-            headers={"Content-Type": "application/json"},
-        )
-        return _status(decoded(reply.body))
+        json = {"Content-Type": "application/json"}
+        reply = await self._reply("POST", self._batch_url(), stream=_requests(shard), length=length, headers=json)
+        return _status(reply)
 
-    def _url(self, rest: str = "") -> str:
-        path = f"{self._rows.row.batch_path}{rest}"
-        if "?" in path and self._endpoint.query:
-            return f"{self._endpoint.base}{path}&{self._endpoint.query}"
-        return self._endpoint.url(path)
+    def _batch_url(self, rest: str = "") -> str:
+        return self._endpoint.url(f"{self._rows.row.batch_path}{rest}")
 
     async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | Undecided | None:
         """Look for a batch of as many rows, made at that time; its rows show whether it is the one, once it has ended."""
         waiting = ""
-        async for status in self._list():
+        first = f"{self._rows.row.batch_path}?limit={PAGE}"
+        async for row in self._listed(
+            first, "after_id", ("data",), lambda page, last: text(page.get("last_id")) or last
+        ):
+            status = _status(row)
             if status.id in other_ids or status.total != shard.rows:
                 continue
             if status.created_at is not None and not (
@@ -93,34 +75,16 @@ class AnthropicBatches(BatchService):
                 break
         return Undecided(f"{waiting} may be it, and shows its rows when it has ended") if waiting else None
 
-    async def _list(self) -> AsyncIterator[BatchStatus]:
-        after, seen = "", set[str]()
-        for _ in range(MOST_PAGES):
-            rest = f"?limit={PAGE}" + (f"&after_id={quote(after, safe='')}" if after else "")
-            page = decoded((await self._transport.call("GET", self._url(rest))).body)
-            rows = page.get("data")
-            rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-            new = 0
-            for row in rows:
-                status = _status(row)
-                new += status.id not in seen
-                seen.add(status.id)
-                yield status
-            if not rows or not new or page.get("has_more") is False:
-                return
-            after = text(page.get("last_id")) or text(rows[-1].get("id"))
-
     async def status(self, batch: str) -> BatchStatus:
-        url = self._url(f"/{check_id(batch, 'the batch')}")
-        return _status(decoded((await self._transport.call("GET", url)).body))
+        return _status(await self._reply("GET", self._batch_url(f"/{check_id(batch, 'the batch')}")))
 
     async def cancel(self, batch: str) -> BatchStatus:
-        url = self._url(f"/{check_id(batch, 'the batch')}/cancel")
-        return _status(decoded((await self._transport.call("POST", url, json=b"{}")).body))
+        url = self._batch_url(f"/{check_id(batch, 'the batch')}/cancel")
+        return _status(await self._reply("POST", url, json=b"{}"))
 
     async def results(self, status: BatchStatus) -> AsyncIterator[RowResult]:
         """Yield the results. They are read from the endpoint; the address in `results_url` could lead elsewhere."""
-        async for line in self._transport.lines(self._url(f"/{check_id(status.id, 'the batch')}/results")):
+        async for line in self._transport.lines(self._batch_url(f"/{check_id(status.id, 'the batch')}/results")):
             yield read_line(line)
 
 
@@ -174,9 +138,9 @@ _decoder = msgspec.json.Decoder(_AnthropicRow)
 def read_line(line: bytes) -> RowResult:
     """Return the result in one line; a line that is none has neither row nor index."""
     try:
-        row = _decoder.decode(line)
-    except (ValueError, RecursionError):
-        return RowResult(error=BadReplyError(f"A line of the results is no row: {excerpt(line, 120) or 'too long'}"))
+        row = decoded_row(_decoder, line)
+    except BadReplyError as error:
+        return RowResult(error=error)
     identity = row.custom_id if isinstance(row.custom_id, str) else None
     result = row.result or _RowResult()
     if result.type == "succeeded" and bytes(result.message):
@@ -195,5 +159,5 @@ def _row_error(error: Any) -> ModelError:
     inner = error.get("error") if isinstance(error, dict) else None
     message, code = error_object(inner if isinstance(inner, dict) else error)
     kind = inner.get("type") if isinstance(inner, dict) else ""
-    status = _STATUS.get(kind if isinstance(kind, str) else "")
+    status = STATUS_OF_TYPE.get(kind if isinstance(kind, str) else "")
     return ServerError(message) if status is None else from_code(status, message, code)

@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, ModelError, ServerError
-from snellen.models.api.batches.replies import decoded, moment, number, text, unusable_results
+from snellen.models.api.batches.replies import check_id, decoded_row, moment, number, text, unusable_results
 from snellen.models.api.batches.service import (
     FILLED,
+    PAGE,
     BatchService,
     BatchShard,
     BatchState,
@@ -25,11 +26,10 @@ from snellen.models.api.batches.service import (
     RowResult,
     best_match,
 )
-from snellen.models.api.errors import error_object, excerpt, from_code
+from snellen.models.api.errors import error_object, from_code
 from snellen.models.api.request import Piece
 from snellen.models.api.uploads import FILE_NAME, FileContent, prefixed, upload_resumable
 
-PAGE, MOST_PAGES = 100, 200
 LARGEST_INLINE = 256 << 20
 """Bytes of a state that holds the answers themselves."""
 _BATCH = re.compile(r"batches/[A-Za-z0-9_-]{1,200}")
@@ -55,7 +55,7 @@ class GeminiBatches(BatchService):
         assert shard.path is not None  # noqa: S101 - the engine uploads files that are there
         content = FileContent(shard.label, "application/jsonl", shard.path)
         file = await upload_resumable(self._transport, self._endpoint, "/files", content)
-        return _name(file.get("name"), FILE_NAME, "the uploaded file")
+        return check_id(file.get("name"), "the uploaded file", FILE_NAME)
 
     async def create(self, shard: BatchShard) -> BatchStatus:
         model = quote(self._rows.model, safe="/")
@@ -63,55 +63,44 @@ class GeminiBatches(BatchService):
         name = msgspec.json.encode(shard.label)
         if shard.input:
             body = {"batch": {"displayName": shard.label, "inputConfig": {"fileName": shard.input}}}
-            reply = await self._transport.call("POST", url, json=msgspec.json.encode(body))
-            return _status(decoded(reply.body))
+            return _status(await self._reply("POST", url, json=msgspec.json.encode(body)))
         assert shard.path is not None  # noqa: S101 - the engine sends files that are there
         head = b'{"batch":{"displayName":' + name + b',"inputConfig":{"requests":{"requests":['
         tail = b"]}}}}"
         length = len(head) + sum(map(len, _inline(shard.path))) + len(tail)
-        reply = await self._transport.call(
-            "POST",
-            url,
-            stream=_around(head, shard.path, tail),
-            length=length,
-            headers={"Content-Type": "application/json"},
-            limit=LARGEST_INLINE,
-        )
-        return _status(decoded(reply.body))
+        json = {"Content-Type": "application/json"}
+        stream = _around(head, shard.path, tail)
+        reply = await self._reply("POST", url, stream=stream, length=length, headers=json, limit=LARGEST_INLINE)
+        return _status(reply)
 
     async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | None:
-        after, seen = "", set[str]()
         matches: list[BatchStatus] = []
-        for _ in range(MOST_PAGES):
-            path = f"/batches?pageSize={PAGE}" + (f"&pageToken={quote(after, safe='')}" if after else "")
-            url = f"{self._endpoint.base}{path}" + (f"&{self._endpoint.query}" if self._endpoint.query else "")
-            page = decoded((await self._transport.call("GET", url, limit=LARGEST_INLINE)).body)
-            rows = page.get("operations") or page.get("batches")
-            rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-            for row in rows:
-                try:
-                    status = _status(row)
-                except BadReplyError:
-                    if shard.label in str(row):
-                        raise
-                    continue  # somebody else's
-                if status.id not in other_ids and status.label == shard.label:
-                    matches.append(status)
-            after = text(page.get("nextPageToken"))
-            if not after or after in seen:
-                break
-            seen.add(after)
+        async for row in self._listed(
+            f"/batches?pageSize={PAGE}",
+            "pageToken",
+            ("operations", "batches"),
+            lambda page, last: text(page.get("nextPageToken")),
+            limit=LARGEST_INLINE,
+        ):
+            try:
+                status = _status(row)
+            except BadReplyError:
+                if shard.label in str(row):
+                    raise
+                continue  # somebody else's
+            if status.id not in other_ids and status.label == shard.label:
+                matches.append(status)
         return best_match(matches)
 
     async def status(self, batch: str) -> BatchStatus:
         return _status(await self._state(batch))
 
     async def _state(self, batch: str) -> dict[str, Any]:
-        url = self._endpoint.url(f"/{_name(batch, _BATCH, 'the batch')}")
-        return decoded((await self._transport.call("GET", url, limit=LARGEST_INLINE)).body)
+        url = self._endpoint.url(f"/{check_id(batch, 'the batch', _BATCH)}")
+        return await self._reply("GET", url, limit=LARGEST_INLINE)
 
     async def cancel(self, batch: str) -> BatchStatus:
-        url = self._endpoint.url(f"/{_name(batch, _BATCH, 'the batch')}:cancel")
+        url = self._endpoint.url(f"/{check_id(batch, 'the batch', _BATCH)}:cancel")
         await self._transport.call("POST", url, json=b"{}")
         return await self.status(batch)
 
@@ -123,20 +112,12 @@ class GeminiBatches(BatchService):
             return
         for output in status.outputs:
             try:
-                name = _name(output, FILE_NAME, "the file of results")
+                name = check_id(output, "the file of results", FILE_NAME)
             except BadReplyError as error:
                 raise unusable_results(status.id, error) from None
             url = prefixed(self._endpoint, "/download", f"/{name}:download")
             async for line in self._transport.lines(url + ("&" if "?" in url else "?") + "alt=media"):
                 yield read_line(line)
-
-
-def _name(value: Any, form: re.Pattern[str], owner: str) -> str:
-    """Return a resource name of the expected form. Raises BadReplyError."""
-    if not isinstance(value, str) or form.fullmatch(value) is None:
-        named = excerpt(str(value).encode("utf-8", "replace"), 60)
-        raise BadReplyError(f"The service named no usable id for {owner}: {named or 'nothing'}")
-    return value
 
 
 def _inline(path: Path) -> list[bytes]:
@@ -173,7 +154,7 @@ def _status(row: dict[str, Any]) -> BatchStatus:
     if short == "FAILED" and not outputs and not _inline_answers(row):
         state = "failed"
     return BatchStatus(
-        id=_name(facts.get("name") or row.get("name"), _BATCH, "the batch"),
+        id=check_id(facts.get("name") or row.get("name"), "the batch", _BATCH),
         state=state,
         words=words,
         label=text(facts.get("displayName")),
@@ -238,9 +219,9 @@ _decoder = msgspec.json.Decoder(_GeminiRow)
 def read_line(line: bytes) -> RowResult:
     """Return the result in one line of a file of results; a line that is none has neither row nor index."""
     try:
-        row = _decoder.decode(line)
-    except (ValueError, RecursionError):
-        return RowResult(error=BadReplyError(f"A line of the results is no row: {excerpt(line, 120) or 'too long'}"))
+        row = decoded_row(_decoder, line)
+    except BadReplyError as error:
+        return RowResult(error=error)
     key = row.key if isinstance(row.key, str) else None
     if row.error:
         return RowResult(key, error=_row_error(row.error))

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from snellen.errors import BadReplyError, BatchCancelledError, BatchExpiredError, ModelError, ServerError
-from snellen.models.api.batches.replies import check_id, decoded, moment, number, text, unusable_results
+from snellen.models.api.batches.replies import check_id, decoded_row, moment, number, text, unusable_results
 from snellen.models.api.batches.rows import BatchRows
 from snellen.models.api.batches.service import (
+    PAGE,
     BatchService,
     BatchShard,
     BatchState,
@@ -24,14 +24,12 @@ from snellen.models.api.batches.service import (
     best_match,
 )
 from snellen.models.api.batches.transport import BatchTransport
-from snellen.models.api.endpoint import Endpoint
-from snellen.models.api.errors import error_object, excerpt, from_code
+from snellen.models.api.errors import error_object, from_code
 from snellen.models.api.request import Piece
 from snellen.models.api.uploads import FileContent, upload_form
 
 LABEL = "snellen_batch"
 """Name under which `metadata` holds a shard's label."""
-PAGE, MOST_PAGES = 100, 200
 _ENDED = ("completed", "expired", "cancelled", "canceled")
 
 
@@ -67,8 +65,7 @@ class OpenAiBatches(BatchService):
             "completion_window": "24h",
             "metadata": {LABEL: shard.label},
         }
-        reply = await self._transport.call("POST", self._endpoint.url(self._batches), json=msgspec.json.encode(body))
-        return _status(decoded(reply.body))
+        return _status(await self._reply("POST", self._endpoint.url(self._batches), json=msgspec.json.encode(body)))
 
     async def find(self, shard: BatchShard, other_ids: frozenset[str]) -> BatchStatus | None:
         return best_match(
@@ -81,35 +78,19 @@ class OpenAiBatches(BatchService):
         )
 
     async def _list(self, label: str) -> AsyncIterator[BatchStatus]:
-        after = ""
-        seen: set[str] = set()
-        for _ in range(MOST_PAGES):
-            url = f"{self._batches}?limit={PAGE}" + (f"&after={quote(after, safe='')}" if after else "")
-            page = decoded((await self._transport.call("GET", _with_query(self._endpoint, url))).body)
-            rows = page.get("data")
-            rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-            new = 0
-            for row in rows:
-                try:
-                    status = _status(row)
-                except BadReplyError:
-                    if label in str(row):
-                        raise
-                    continue  # somebody else's
-                new += status.id not in seen
-                seen.add(status.id)
-                yield status
-            if not rows or not new or page.get("has_more") is False:
-                return
-            after = text(rows[-1].get("id"))
+        async for row in self._listed(f"{self._batches}?limit={PAGE}", "after", ("data",), lambda page, last: last):
+            try:
+                yield _status(row)
+            except BadReplyError:
+                if label in str(row):
+                    raise  # another row is somebody else's
 
     async def status(self, batch: str) -> BatchStatus:
-        url = self._endpoint.url(f"{self._batches}/{check_id(batch, 'the batch')}")
-        return _status(decoded((await self._transport.call("GET", url)).body))
+        return _status(await self._reply("GET", self._endpoint.url(f"{self._batches}/{check_id(batch, 'the batch')}")))
 
     async def cancel(self, batch: str) -> BatchStatus:
         url = self._endpoint.url(f"{self._batches}/{check_id(batch, 'the batch')}/cancel")
-        return _status(decoded((await self._transport.call("POST", url, json=b"{}")).body))
+        return _status(await self._reply("POST", url, json=b"{}"))
 
     async def results(self, status: BatchStatus) -> AsyncIterator[RowResult]:
         for output in status.outputs:
@@ -124,11 +105,9 @@ class OpenAiBatches(BatchService):
     def read_line(self, line: bytes) -> RowResult:
         """Return the result in one line of an output or error file; a line that is none has neither row nor index."""
         try:
-            row = _decoder.decode(line)
-        except (ValueError, RecursionError):
-            return RowResult(
-                error=BadReplyError(f"A line of the results is no row: {excerpt(line, 120) or 'too long'}")
-            )
+            row = decoded_row(_decoder, line)
+        except BadReplyError as error:
+            return RowResult(error=error)
         identity = row.custom_id if isinstance(row.custom_id, str) else None
         if row.error:
             return RowResult(identity, error=row_error(*error_object(row.error)))
@@ -138,11 +117,6 @@ class OpenAiBatches(BatchService):
         if isinstance(status, int) and not isinstance(status, bool) and not 200 <= status < 300:
             return RowResult(identity, error=self._rows.read_error(status, body))
         return RowResult(identity, reply=body, request_id=text(row.response.request_id)[:200])
-
-
-def _with_query(endpoint: Endpoint, path: str) -> str:
-    """Return the address of a path that has a query itself."""
-    return f"{endpoint.base}{path}" + (f"&{endpoint.query}" if endpoint.query else "")
 
 
 def _status(row: dict[str, Any]) -> BatchStatus:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from snellen.models.api.batches.service import BatchLimits
 from snellen.models.api.errors import excerpt
 from snellen.redaction import redact_bytes
 
+T = TypeVar("T")
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=-]{0,199}")
 MOST_SECONDS = 1e11
 MOST_NUMBER = 10**12
@@ -37,9 +38,17 @@ def decoded(body: bytes) -> dict[str, Any]:
     return reply
 
 
-def check_id(value: Any, owner: str) -> str:
+def decoded_row(decoder: msgspec.json.Decoder[T], line: bytes) -> T:
+    """Return the row in one line of results. Raises BadReplyError."""
+    try:
+        return decoder.decode(line)
+    except (ValueError, RecursionError):
+        raise BadReplyError(f"A line of the results is no row: {excerpt(line, 120) or 'too long'}") from None
+
+
+def check_id(value: Any, owner: str, form: re.Pattern[str] = _ID) -> str:
     """Return an id that a service named and that stands in addresses later. Raises BadReplyError."""
-    if not isinstance(value, str) or _ID.fullmatch(value) is None or ".." in value:
+    if not isinstance(value, str) or form.fullmatch(value) is None or ".." in value:
         named = excerpt(str(value).encode("utf-8", "replace"), 60)
         raise BadReplyError(f"The service named no usable id for {owner}: {named or 'nothing'}")
     return value

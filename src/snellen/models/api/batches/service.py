@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # aiohttp takes 0.1 s to import, which a run without batches 
 BatchState: TypeAlias = Literal["running", "ended", "failed"]
 FILLED = 0.95
 """Share of the limit in bytes that a batch is filled to; services count what stands around the rows too."""
+PAGE, MOST_PAGES = 100, 200
 CLOCKS_APART_S = 600.0
 """Most seconds by which the clock of a service and this machine's are taken to differ."""
 
@@ -139,6 +141,43 @@ class BatchService:
     def place(self) -> str:
         """Return the address, for messages and the run's log. Never a key."""
         return str(self._endpoint)
+
+    async def _reply(self, method: str, url: str, **options: Any) -> dict[str, Any]:
+        """Return the JSON object that the service answers a call with. Raises ModelError."""
+        from snellen.models.api.batches.replies import decoded
+
+        return decoded((await self._transport.call(method, url, **options)).body)
+
+    async def _listed(
+        self,
+        path: str,
+        after_option: str,
+        names: Sequence[str],
+        after_of: Callable[[dict[str, Any], str], str],
+        **options: Any,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the objects in a list of the service, page by page.
+
+        Args:
+            path: of the first page, with a query.
+            after_option: the query's name for the place to go on from.
+            names: of the field that holds the objects of a page; the first that is there.
+            after_of: the place to go on from, by the page and the id of its last object; empty: the list has ended.
+            options: of the calls.
+        """
+        after, seen = "", {""}
+        for _ in range(MOST_PAGES):
+            more = f"&{after_option}={quote(after, safe='')}" if after else ""
+            page = await self._reply("GET", self._endpoint.url(path + more), **options)
+            rows = next((page[name] for name in names if page.get(name)), None)
+            rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+            for row in rows:
+                yield row
+            last = rows[-1].get("id") if rows else ""
+            after = "" if page.get("has_more") is False else after_of(page, last if isinstance(last, str) else "")
+            if after in seen:  # the end, or a service that does not heed the place
+                return
+            seen.add(after)
 
     def uploads(self, shard: BatchShard) -> bool:
         """Return True if a shard is uploaded before the create call."""
