@@ -16,8 +16,9 @@ from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, redraw, show, show_json
 from snellen.cli.option_parsing import argument, only, option
 from snellen.errors import UsageError
+from snellen.models.image_tokens import PIXELS_A_TOKEN as PIXELS
 from snellen.runs.check.check import FIRST_ROWS
-from snellen.runs.costs import CHARACTERS, PIXELS
+from snellen.runs.costs import CHARACTERS
 from snellen.text import one_line, shorten
 
 if TYPE_CHECKING:

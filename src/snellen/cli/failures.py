@@ -78,9 +78,10 @@ def failures(
     from snellen.engine.progress import display
     from snellen.reports.failures.labels import count_labels
     from snellen.reports.failures.pages import LabelledRun
-    from snellen.runs import failures as labelling
     from snellen.runs.answer_view import run_names
     from snellen.runs.failures import benchmark as judge_labels
+    from snellen.runs.failures import labels as labelling
+    from snellen.runs.failures.review import meet_run, read_reviews
     from snellen.runs.run import load_run
     from snellen.runs.run_paths import find_runs
 
@@ -98,10 +99,10 @@ def failures(
         require_writable(site.pages, "--pages")
     loaded = [load_run(path, trust=moved.trust).moved(moved.data, moved.images) for path in find_runs(runs, say=remark)]
     names = run_names([run.path for run in loaded])
-    reviews = labelling.read_reviews(review or [], names)
+    reviews = read_reviews(review or [], names)
     remarks = {}
     for run, name in zip(loaded, names, strict=True):
-        reviews[name], remarks[name] = labelling.meet_run(reviews[name], run, id_is)
+        reviews[name], remarks[name] = meet_run(reviews[name], run, id_is)
     if judge is not None:  # a later run that cannot be labelled is refused before an earlier one is paid for
         for run in loaded:
             require_run_folder(judge_labels.require(run, rubric))
@@ -153,14 +154,14 @@ def _print_json(labelled: list[LabelledRun], index: Path | None) -> None:
     from msgspec import structs
 
     from snellen.cli.console import show_json
-    from snellen.runs import failures as labelling
+    from snellen.runs.failures.labels import agreements, counts
 
     objects = [
         {
             "path": str(result.run.path),
             "model": result.run.meta.spec.model,
-            "counts": labelling.counts(result.labelled),
-            "agreement": [structs.asdict(pair) for pair in labelling.agreements(result.labelled)],
+            "counts": counts(result.labelled),
+            "agreement": [structs.asdict(pair) for pair in agreements(result.labelled)],
             "review": sum(bool(answer.review) for answer in result.labelled),
             "notes": list(result.view.notes),
             "answers": result.labelled,

@@ -191,7 +191,8 @@ def show_estimates(
 def estimate_notes(estimates: Sequence[Estimate]) -> list[str]:
     """Return what a reader must know of estimates: how exact they are, and where prices and rules come from."""
     from snellen.models.api.prices import known_models, provider_of
-    from snellen.runs.costs import CHARACTERS, PIXELS
+    from snellen.models.image_tokens import PIXELS_A_TOKEN as PIXELS
+    from snellen.runs.costs import CHARACTERS
 
     lines = [
         f"requests and images are counted; tokens are estimated with {CHARACTERS} characters per token, and images "

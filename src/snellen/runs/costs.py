@@ -21,25 +21,8 @@ from snellen.media.decode import fitted, read_header
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.prices import FoundPrice, Price, PriceSource, find_price, provider_of
 from snellen.models.base import effective
-from snellen.models.image_tokens import PIXELS_A_TOKEN as PIXELS
 from snellen.models.image_tokens import TOKENS_OF_UNKNOWN_SIZE, ImageRule, rough_tokens
 from snellen.types import Generation, Image, MediaSettings, Metric, Prompt, Text, Video
-
-__all__ = [
-    "CHARACTERS",
-    "PIXELS",
-    "Cost",
-    "Estimate",
-    "PromptTotals",
-    "cost_per_correct",
-    "cost_text",
-    "dollars_text",
-    "estimated",
-    "least_mark",
-    "price_of",
-    "priced_name",
-    "recorded",
-]
 
 CHARACTERS = 4
 """Characters of English text in a token, roughly."""

@@ -16,8 +16,7 @@ from snellen.cli import main
 from snellen.cli.results import UNANSWERED
 from snellen.errors import DataError, JudgeError
 from snellen.reports.failures.labels import count_labels
-from snellen.runs import failures
-from snellen.runs.failures import benchmark
+from snellen.runs.failures import benchmark, review, rules
 from snellen.runs.failures import benchmark as judging
 from snellen.runs.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
 from snellen.runs.failures.review import ReviewDecision
@@ -208,14 +207,14 @@ def test_of_several_runs_a_decision_names_its_own(capsys):
     run("run")
     run("other", made.OTHER, "plain", right=())
     with pytest.raises(DataError, match="line 1: it does not say which run it is about"):
-        failures.read_reviews([Path(decide("mia.jsonl", s001="format"))], ["run", "other"])
+        review.read_reviews([Path(decide("mia.jsonl", s001="format"))], ["run", "other"])
     Path("mia.jsonl").write_text(json.dumps({"run": "other", "sample_id": "s001", "label": "format"}) + "\n")
     capsys.readouterr()
     assert main(["failures", "run", "other", "--review", "mia.jsonl", "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)["runs"]
     assert answers(first)["s001"]["label"] == "no_search" and answers(second)["s001"]["label"] == "format"
     with pytest.raises(DataError, match="all its 1 decisions are about other runs than run"):
-        failures.read_reviews([Path("mia.jsonl")], ["run"])
+        review.read_reviews([Path("mia.jsonl")], ["run"])
 
 
 def test_a_rubric_with_labels_that_are_not_ours_is_refused_before_anybody_is_asked(tmp_path):
@@ -231,7 +230,7 @@ def test_a_rubric_with_labels_that_are_not_ours_is_refused_before_anybody_is_ask
 
 
 def test_the_rubric_and_the_rules_know_the_same_labels():
-    assert tuple(benchmark.rubric_of("").verdict.labels) == failures.labels()
+    assert tuple(benchmark.rubric_of("").verdict.labels) == rules.labels()
 
 
 @pytest.mark.parametrize(

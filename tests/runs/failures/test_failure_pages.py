@@ -23,8 +23,8 @@ from snellen.reports.failures import labels as tabled
 from snellen.reports.failures import pages
 from snellen.reports.failures.page import FailureView, render_answer
 from snellen.reports.views import LabelCounts
-from snellen.runs import failures
 from snellen.runs.answer_view import AnswerView
+from snellen.runs.failures import labels as failure_labels
 
 PLANTED = (b"zyxgold", b"qwvalias", b"zyxlabel")
 
@@ -109,7 +109,7 @@ def test_a_folder_with_other_files_is_left_alone_and_pages_of_answers_that_are_g
     run("run")
     Path("mine").mkdir()
     Path("mine/index.html").write_text("<p>my own</p>")
-    told = pages.LabelledRun(load_run("run"), *[list(failures.label_run(load_run("run")))], LabelCounts(5, {}))
+    told = pages.LabelledRun(load_run("run"), *[list(failure_labels.label_run(load_run("run")))], LabelCounts(5, {}))
     with pytest.raises(UsageError, match=r"it holds index\.html, which this command did not write"):
         pages.write_pages([told], "mine")
     assert Path("mine/index.html").read_text() == "<p>my own</p>"

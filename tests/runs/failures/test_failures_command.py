@@ -13,8 +13,7 @@ from snellen.cli import main
 from snellen.errors import DataError
 from snellen.models import trace
 from snellen.models.trace import Step
-from snellen.runs import failures
-from snellen.runs.failures import answers
+from snellen.runs.failures import answers, review, rules
 from snellen.types import Failure, Prompt, Record, Response, Sample, Score, Text
 
 GOLD = Sample("a", Prompt((Text("Which camera?"),)), "Canon EOS R5", "short", meta={"aliases": ["Canon R5"]})
@@ -24,7 +23,7 @@ WRONG = Score(0.0, "Nikon Z9", "wrong")
 def label(answer: str | None, *steps: Step, finish: str = "stop", score: Score = WRONG, status: str = "ok") -> str:
     response = Response(answer or "", finish_reason=finish) if status == "ok" else None
     record = Record("a", status, response=response)  # type: ignore[arg-type]
-    return failures.proposed(failures.signals(GOLD, record, score, list(steps) or None, answer))
+    return rules.proposed(rules.signals(GOLD, record, score, list(steps) or None, answer))
 
 
 def search(result: str, *, error: bool = False) -> Step:
@@ -55,7 +54,7 @@ def test_signals_lead_to_the_label_of_the_table(found, expected):
 
 
 def test_every_rule_gives_a_label_of_the_list():
-    table = failures.table()
+    table = rules.table()
     assert {rule.label for rule in table.rule} < set(table.labels)
 
 
@@ -63,9 +62,9 @@ def test_a_label_or_a_line_that_is_none_is_refused_with_its_place(tmp_path: Path
     path = tmp_path / "review.jsonl"
     path.write_text('{"sample_id": "a", "label": "no_search"}\n\n{"sample_id": "b", "label": "lazy"}\n')
     with pytest.raises(DataError, match="line 3: no such label: 'lazy'"):
-        failures.read_review(path)
+        review.read_review(path)
     path.write_text('{"sample_id": "a", "label": "no_search"}\n{"sample_id": "a", "label": "timeout", "by": "me"}\n')
-    assert failures.read_review(path)["a", 0].label == "timeout"
+    assert review.read_review(path)["a", 0].label == "timeout"
 
 
 def test_a_run_is_labelled_from_its_traces_and_a_person_overrides_the_rules(tmp_path, monkeypatch, capsys):
