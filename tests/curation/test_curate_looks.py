@@ -20,7 +20,7 @@ from snellen.curation import leaks, near_duplicates, stages
 from snellen.curation.web import engine_name, search_by
 from snellen.curation.workspace import open_work
 from snellen.errors import MissingExtraError
-from snellen.models.tools import ToolSettings
+from snellen.models.tools.settings import ToolSettings
 
 pytest.importorskip("torch", reason="torch is not installed, so no encoder is tested: pip install 'snellen[features]'")
 pytest.importorskip(

@@ -16,20 +16,11 @@ from PIL import Image
 
 from snellen.errors import UsageError
 from snellen.media import read_header
-from snellen.models.tools import (
-    Context,
-    Tool,
-    ToolImages,
-    ToolLimits,
-    ToolResult,
-    ToolSettings,
-    all_tools,
-    load,
-    write,
-    write_skill,
-)
-from snellen.models.tools.base import Hit, ImageHit, Page, ToolError
-from snellen.models.tools.definitions import Recorded
+from snellen.models.tools.base import Context, Hit, ImageHit, Page, Tool, ToolError, ToolResult
+from snellen.models.tools.definitions import Recorded, all_tools
+from snellen.models.tools.images import ToolImages
+from snellen.models.tools.settings import ToolLimits, ToolSettings, load, write
+from snellen.models.tools.skill import write_skill
 
 CAT = photographs.png(photographs.photograph("chelsea.png"))
 FIVE = ["web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image"]

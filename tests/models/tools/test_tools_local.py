@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from snellen.errors import DataError
-from snellen.models.tools import ToolSettings, prepare
 from snellen.models.tools.base import ToolError
 from snellen.models.tools.html_text import read_page
 from snellen.models.tools.local_index import (
@@ -27,6 +26,7 @@ from snellen.models.tools.local_index import (
     write_bm25,
 )
 from snellen.models.tools.perceptual_hash import HashIndex, stacked, variants
+from snellen.models.tools.settings import ToolSettings, prepare
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from snellen.errors import (
 from snellen.models.api.request import BodyWriter
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
-from snellen.models.tools import ToolLimits, ToolSettings
 from snellen.models.tools.model import ToolConversation, ToolsModel, read_calls
+from snellen.models.tools.settings import ToolLimits, ToolSettings
 from snellen.models.trace import Step, calls_by_tool, read, turns
 from snellen.sources import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text
