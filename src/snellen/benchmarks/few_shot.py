@@ -1,7 +1,7 @@
 """Few-shot examples of a run: chosen from a pool by a seed, each as a user's turn and the gold answer as the model's.
 
 Pool of few-shot examples: where it lies, and which of its samples are none of the tested ones.
-An example must not be a tested sample. It is excluded by its id, by its group, and by its content (`same_content`).
+An example must not be a tested sample. It is excluded by its id, by its group, and by its content.
 
 Samples of a pool that are tested ones, or other samples of the pool, in another form.
 An image is the same by its bytes or its pixels. One that was encoded anew with losses is the same if the question and the

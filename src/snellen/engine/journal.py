@@ -366,7 +366,7 @@ def mend(path: Path, record_type: type[Struct], *, without: Container[str] = ())
 
     Records come into the order of their numbers again. What is no record is added to `results.damaged` beside it first,
     and so is a record behind an answer to the same sample: two journals in one file have such. So are different records
-    with the same number or for the same sample, unless one of them is clearly the run's own (snellen.engine.journal_disputes).
+    with the same number or for the same sample, unless one of them is clearly the run's own (`settled`).
 
     Args:
         path: the journal.

@@ -7,13 +7,13 @@ in which forms. `arguments` finds keys where none may stand. The writers that ca
 - a server's reply, before it is read: `models.api.transport`; quotes of it: `models.api.errors`
 - results.jsonl: `engine.retry`; run_meta.json, summary.json, failures.jsonl and command.json: `engine.run_folder`
 - traces: `engine.traces`; sessions of agents: `models.agents.model`; an agent's error output: `models.agents.process`
-- results of tools: `models.tools.mcp_server`, `models.tools.command`; their record: `models.tools.recorded`
+- results of tools: `models.tools.mcp_server`, `models.tools.command`; their record: `models.tools.definitions`
 - raw inputs and outputs of judges: `runs.judge.benchmark`
 - report pages and failure pages: `reports.render`, `reports.failures.pages`; annotators' notes: `runs.failures.review`
 - notes and corrections of reviewers: `runs.reviews.decisions`
 - files for CI: `reports.junit`, `reports.step_summary`
 - Inspect logs: `formats.inspect_log`
-- logs: `easi.log_file`, `easi.external.process`, `models.serve.supervise`
+- logs: `easi.log_file`, `easi.external.run`, `models.serve.supervise`
 - files of other harnesses: `easi.external.import_run`; submissions and their replies: `easi.submit`
 
 The writers that call `strike` for a restricted benchmark, unless the user asks for the gold answers:
@@ -22,7 +22,7 @@ The writers that call `strike` for a restricted benchmark, unless the user asks 
 - reasons of scores: `runs.scoring`; counts of errors: `engine.request_errors`
 - report pages and the table `scores` of queries: `runs.answer_view`
 - failure pages and failures.jsonl: `reports.failures.pages`, `runs.failures.labels`
-- redacted runs and exports without gold, which hold no text that quotes one: `runs.gold_removal`
+- redacted runs and exports without gold, which hold no text that quotes one: `runs.redact`
 - ids and metadata of FIKA-Bench's samples, which are written everywhere: `benchmarks.fika.samples`
 """
 

@@ -1,7 +1,7 @@
 """Redaction of a run for publication: answers and verdicts without gold answers.
 
 The folder holds no evidence, no reason of a judge, no raw exchange, no trace, no session and no image. Answers that determine
-the gold answer are withheld, as `runs.gold_removal` says. Their verdicts stay.
+the gold answer are withheld. Their verdicts stay.
 
 Removal of gold answers from one answer, for files that are published: `snellen report --redact` and exports without gold.
 Whatever determines the gold answer is withheld. That is a reply

@@ -1,7 +1,7 @@
 """Preprocessing: image bytes to the pixels that an encoder takes.
 
 What Pillow, resize, crop, to-tensor and normalise give, to one level of 255, at less than half the CPU time: JPEGs are
-decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (`snellen.features.extract.resample`),
+decoded by simplejpeg, resized by products of matrices that form only what the crop keeps (below),
 and normalised by one multiply and one add. Images that grow, tall ones that are squashed, and other filters than
 bilinear and bicubic are resized by Pillow. The source is never cut before it is resized as if it were whole: that would
 move the grid of samples and change pixels by up to 4 levels. Images that libjpeg-turbo is not content with, other

@@ -1,6 +1,6 @@
 """The rank of every relevant item of every query, exact, in blocks, with the tie rule that was asked for.
 
-Scores of a block of queries are one float32 product. Sorting them as 16-bit levels (radix.py; several times as fast
+Scores of a block of queries are one float32 product. Sorting them as 16-bit levels (several times as fast
 as sorting indices by floats) tells how many other items score higher than each relevant one; where others lie so close
 that float32 cannot tell, those pairs alone are computed again in float64. What is equal in float64 is a tie, and the
 rule decides.

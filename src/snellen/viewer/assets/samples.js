@@ -75,7 +75,7 @@ const keepOpen = (() => {
     return node;
   }
 
-  // Verdict patterns, as snellen.viewer.index.patterns reads them.
+  // Verdict patterns, as snellen.viewer.index.sample_page reads them.
   const SYNONYMS = { correct: "right", incorrect: "wrong", unparsed: "unparseable", invalid: "unparseable", error: "failed", absent: "missing", unjudged: "unscored" };
   const TOKEN = /\s*(?:"([^"]*)"|'([^']*)'|([(),/])|([^\s(),/"']+))/y;
   function parsePattern(text) {

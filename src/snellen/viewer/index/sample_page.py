@@ -1,7 +1,8 @@
 """Questions to the index about samples, and its answers: a page of samples, and the table of an SQL query.
 
 Verdict patterns: `A right and B wrong` selects samples by what became of each run's answer.
-pattern := conjunction ("or" conjunction)*
+
+    pattern := conjunction ("or" conjunction)*
     conjunction := term ("and" term)*            a comma means "and"
     term := "not" term | "(" pattern ")" | claim
     claim := run ["is"] ["not"] verdict ("/" verdict)*
@@ -53,7 +54,7 @@ class SampleQuery:
         benchmark: name of the benchmark.
         runs: keys, in the order of the columns; A is the first, B the second in a pattern. Empty: all of the benchmark.
         profile: scoring profile of the verdicts; empty: the default one.
-        pattern: verdict pattern, such as `A right and not B right` (snellen.viewer.index.patterns); empty: all.
+        pattern: verdict pattern, such as `A right and not B right`; empty: all.
         slices: field of the sample's meta to the value that it must have.
         question: text that the question must hold, without regard to case.
         reply: text that the reply of one of the runs must hold, without regard to case.
