@@ -14,7 +14,7 @@ import typer
 from snellen.benchmarks.table.question import shown_answer
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, redraw, show, show_json
-from snellen.cli.option_parsing import argument, only, option
+from snellen.cli.option_parsing import argument, given, only, option
 from snellen.errors import UsageError
 from snellen.models.image_tokens import PIXELS_A_TOKEN as PIXELS
 from snellen.runs.check.check import FIRST_ROWS
@@ -47,6 +47,10 @@ class FileCheckOptions:
     write: Path | None = option("Write how the file was read as a declaration, for `snellen run TOML`.", value="TOML")
     figures: Path | None = option(
         "Write how many questions each part and kind of answer has, as SVG and PDF, to this folder.", value="FOLDER"
+    )
+    page: Path | None = option(
+        "Write the first questions, gold boxes and points drawn on their images, as one HTML page: 12 of them, or --samples.",
+        value="[FILE=check.html]",
     )
     force: bool = option("Let --write replace a file.", False)
     model: str | None = option("The model, for the cost.", names=("--model", "-m"), value="KIND:NAME")
@@ -86,8 +90,7 @@ def check(
     if options.force and options.write is None:
         raise UsageError("--force has no effect without --write", "Add --write FILE.toml, or omit --force.")
     place = Data(data.data, data.images, data.benchmark_options(), options.seed)
-    if options.write is not None:
-        _require_new(options.write, benchmark, force=options.force)
+    _require_outputs(options, benchmark)
     subject = _benchmark(benchmark, place)
     known = None if options.model is None else price_of(options.model, prices=budget.prices)
     settings = CheckSettings(
@@ -112,6 +115,11 @@ def check(
         note(f"Written: {options.write}. Run it: snellen run {options.write} -m MODEL")
     if options.figures is not None:
         _draw(result, options.figures)
+    if options.page is not None:
+        from snellen.reports.check_page import FIRST, write_check_page
+
+        count = options.samples if "--samples" in given(options) and options.samples else FIRST
+        note(f"Written: {write_check_page(subject, place, options.page, result.reading, count)}")
     if output.as_json:
         show_json(result)
     else:
@@ -165,13 +173,18 @@ def _benchmark(name: str, data: Data) -> Benchmark:
     return subject
 
 
-def _require_new(path: Path, source: str, *, force: bool) -> None:
-    """Refuse a file for the declaration that is no TOML, or that exists, before the data is read. Raises UsageError."""
-    from snellen.engine.output_file import require_output_file
+def _require_outputs(options: FileCheckOptions, source: str) -> None:
+    """Refuse output files of another form, and a declaration that exists, before the data is read. Raises UsageError."""
+    from snellen.engine.output_file import PAGE, require_output_file
 
-    require_output_file(path, "--write", (".toml",), [Path(source)])
-    if path.exists() and not force:
-        raise UsageError(f"--write {path}: this file exists", "Name another file, or add --force to replace it.")
+    if options.page is not None:
+        require_output_file(options.page, "--page", PAGE, [Path(source)])
+    if options.write is not None:
+        require_output_file(options.write, "--write", (".toml",), [Path(source)])
+        if options.write.exists() and not options.force:
+            raise UsageError(
+                f"--write {options.write}: this file exists", "Name another file, or add --force to replace it."
+            )
 
 
 class _Progress:

@@ -90,7 +90,7 @@ def option(
         text: what it sets, for --help.
         default: its value where it is omitted; REQUIRED: it has to be given.
         names: as typed; empty: the field's own name behind `--`.
-        value: place holder of the value; empty: after its type.
+        value: place holder of the value; empty: after its type. With `[FILE=NAME]` the option may stand without one.
         said: the default in words, where the value does not say it.
         least, most: the range of a number.
         panel: its heading in --help, where it is not that of the group.
@@ -302,6 +302,15 @@ class CheckedCommand(_CheckedHelp, TyperCommand):
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **settings: Any) -> None:
         super().__init__(name, params=[_checked(param) for param in params or ()], **settings)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse a command line, where an option whose place holder is `[FILE=NAME]` stands for NAME without a value."""
+        marks = [(name, str(param.metavar)) for param in self.params for name in param.opts]
+        alone = {name: mark[6:-1] for name, mark in marks if mark.startswith("[FILE=")}
+        words = []
+        for word, after in zip(args, [*args[1:], "-"], strict=False):
+            words += [word, alone[word]] if word in alone and after.startswith("-") else [word]
+        return super().parse_args(ctx, words)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the page that is asked for."""

@@ -16,6 +16,7 @@ from snellen.reports.views import MANY, PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.calibration import ConfidenceRows
 from snellen.scoring.readings import EVIDENCE, PROFILE, READER, STAGE
+from snellen.scoring.shapes import Shapes
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
 from snellen.types import Part, Score, Text
 
@@ -252,6 +253,7 @@ class GalleryAnswer:
     answer_data: Mapping[str, Any]
     question_data: Mapping[str, Any]
     parts: Sequence[Part]
+    shapes: Callable[[], Shapes | None] | None = None
 
 
 @dataclass
@@ -407,7 +409,7 @@ def _gallery_answer(
     }
     key = repr((run.benchmark, question_data, run.media))
     question = blake2b(key.encode(errors="replace"), digest_size=12).hexdigest()
-    return GalleryAnswer(place, number, order, question, answer_data, question_data, answer.parts)
+    return GalleryAnswer(place, number, order, question, answer_data, question_data, answer.parts, answer.shapes)
 
 
 SLICES = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
 from snellen.redaction import redact
 from snellen.reports import plots, tables
-from snellen.reports.collect import SEED, CollectedRuns, collect_runs
+from snellen.reports.collect import SEED, CollectedRuns, GalleryAnswer, collect_runs
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.failures.labels import RunLabels, draw_labels, label_rows
 from snellen.reports.figures import require_folder, write_figures
@@ -28,6 +28,7 @@ from snellen.reports.many_runs import (
     score_matrices,
     shared_notes,
 )
+from snellen.reports.overlay import Tree, draw_regions
 from snellen.reports.plots.base import SERIES, Plot, Series, run_word
 from snellen.reports.plots.costs import CostPoint, cost_plots
 from snellen.reports.plots.eye_chart import eye_chart, eye_chart_names, eye_chart_plot, shared_eye_charts
@@ -146,10 +147,20 @@ def gallery_data(
         ],
         "questions": list(questions.values()),
         "answers": [
-            {"r": answer.run, "q": place[answer.question], **answer.answer_data} for answer in gathered.gallery
+            {"r": answer.run, "q": place[answer.question], **answer.answer_data, **_drawing(answer, album)}
+            for answer in gathered.gallery
         ],
     }
     return data, album
+
+
+def _drawing(answer: GalleryAnswer, album: ThumbnailAlbum) -> dict[str, Tree]:
+    """Return gold and answer on the picture as `d`; nothing for an answer without coordinates, or without a picture."""
+    shapes = None if answer.shapes is None else answer.shapes()
+    picture = None if shapes is None else album.add(shapes.image)[0].get("p")
+    if shapes is None or picture is None:
+        return {}
+    return {"d": draw_regions(shapes, picture, partial(album.add_part, shapes.image))}
 
 
 def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list[Series], list[Series]]:
@@ -358,6 +369,7 @@ def _render(
     return fill_template(
         "page.html.jinja",
         read_asset("report.css")
+        + (read_asset("regions.css") if any("d" in answer for answer in data["answers"]) else "")
         + (read_asset("many_runs.css") if many else "")
         + (read_asset("acuity.css") if acuity["card"] or acuity["thresholds"] else ""),
         read_asset("report.js") + (read_asset("run_table.js") if many else "") + read_asset("copies.js"),

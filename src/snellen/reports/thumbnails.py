@@ -106,11 +106,17 @@ class ThumbnailAlbum:
         entry, before = self._one(sent, self._limits.lossless_bytes), self._one(original)
         return {**entry, "w": changes, **({"o": before["p"]} if "p" in before else {})} if "p" in entry else entry
 
-    def _one(self, image: Image, keep_bytes: int = _KEPT) -> dict[str, str]:
-        key = image.blob.key
+    def add_part(self, image: Image, area: tuple[int, int, int, int]) -> str | None:
+        """Return the name of a part of an image, given by left, top, width and height; None where it is not shown."""
+        return self._one(image, 0, area).get("p")
+
+    def _one(
+        self, image: Image, keep_bytes: int = _KEPT, area: tuple[int, int, int, int] | None = None
+    ) -> dict[str, str]:
+        key = image.blob.key if area is None else f"{image.blob.key}&{area}"
         if key not in self._by_key and not self._full:
             try:
-                thumbnail, mime = draw_thumbnail(image, self._limits.long_side, keep_bytes)
+                thumbnail, mime = draw_thumbnail(image, self._limits.long_side, keep_bytes, area=area)
             except (SnellenError, OSError, ValueError) as error:
                 return {"note": f"image not shown: {unreadable_reason(error, image.blob)}"}
             name = blake2b(thumbnail, digest_size=8).hexdigest()
@@ -155,7 +161,11 @@ def unreadable_reason(error: Exception, blob: Blob | None) -> str:
 
 
 def draw_thumbnail(
-    image: Image, long_side: int, keep_bytes: int = _KEPT, limit: int | None = None
+    image: Image,
+    long_side: int,
+    keep_bytes: int = _KEPT,
+    limit: int | None = None,
+    area: tuple[int, int, int, int] | None = None,
 ) -> tuple[bytes, str]:
     """Return a small copy and its media type: PNG for small, plain images, JPEG at quality 85 for others.
 
@@ -167,6 +177,7 @@ def draw_thumbnail(
         keep_bytes: size up to which a plain file is returned unchanged; 0: every image is drawn anew, so that nothing of
             an untrusted file but its pixels is left.
         limit: pixels decoded at most; None: `pixel_limit()`.
+        area: the part that is drawn, by left, top, width and height; None: the whole.
 
     Raises:
         MediaError, DataError: the image cannot be read or decoded, or is over the limit.
@@ -178,6 +189,8 @@ def draw_thumbnail(
     if header is not None and len(data) <= keep_bytes and _as_it_is(header, long_side):
         return data, f"image/{header.format}"
     picture = open_image(Image(BytesBlob(image.blob.key, data)), _UNCHANGED, limit)
+    if area is not None:
+        picture = picture.crop((*area[:2], area[0] + area[2], area[1] + area[3]))
     size = fitted(*picture.size, MediaSettings(max_long_side=long_side))
     if size != picture.size:  # in two steps, which takes a tenth of the time for pictures of 8,192 pixels a side
         picture = picture.resize(size, Resampling.BICUBIC, reducing_gap=3.0).convert("RGB")

@@ -12,6 +12,7 @@ from msgspec import Struct, field, structs
 from snellen.redaction.gold import quotes, strike
 from snellen.scoring.rubric import gold_forms
 from snellen.scoring.scorers import reading_of
+from snellen.scoring.shapes import Shapes, shapes_of
 from snellen.types import Failure, Kind, Part, Record, Response, Sample, Score, Status
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class AnswerView(Struct, frozen=True):
         tokens: output tokens; None where not known.
         probabilities: of the question's options, where the run recorded those of tokens.
         reading: reads the reply once more by profile `strict`, for its stage and place; None where the target is hidden.
+        shapes: places gold and answer on the image; None where the target is hidden.
     """
 
     sample_id: str
@@ -59,6 +61,7 @@ class AnswerView(Struct, frozen=True):
     tokens: int | None = None
     probabilities: OptionProbabilities | None = None
     reading: Callable[[], Reading | None] | None = None
+    shapes: Callable[[], Shapes | None] | None = None
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
@@ -106,6 +109,7 @@ def answer_view(sample: Sample, record: Record, scores: Mapping[str, Score], *, 
         tokens=response.usage.output_tokens or None if response is not None else None,
         probabilities=None if response is None else _probabilities(sample, response),
         reading=partial(reading_of, sample, response.text) if response is not None and show_target else None,
+        shapes=partial(shapes_of, sample, next(iter(scores.values()), None)) if show_target else None,
     )
 
 

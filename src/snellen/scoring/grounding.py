@@ -58,7 +58,7 @@ def score_grounded(sample: Sample, reply: str) -> Score:
     its centre lies in the gold box. A point is right in the gold box, or near the gold point; `detail` has the distance. Of
     several points the share inside is the score (or whether all are, where that is declared), of several boxes the F1 at an overlap of half.
     """
-    frames = _frames(sample)
+    frames = frames_of(sample)
     if frames is None:
         return Score(None, None, "unscored", "the size of the image is not known")
     reply_frame, gold_frame = frames
@@ -99,7 +99,7 @@ def score_moment(answer: VideoMoment, target: Any, reply: str) -> Score:
 
 def grounded_reading(sample: Sample, reply: str) -> Reading | None:
     """Return how a reply is read; None where the size of the image is not known."""
-    frames = _frames(sample)
+    frames = frames_of(sample)
     return None if frames is None else _read(sample, reply, frames[0])
 
 
@@ -175,6 +175,11 @@ def is_inside(point: Numbers, box: Numbers) -> bool:
 
 def matched(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> int:
     """Count the pairs of a greedy matching by falling overlap, of half or more; each box is matched once."""
+    return len(_paired(predicted, gold))
+
+
+def _paired(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> set[int]:
+    """Return the places of the predicted boxes that `matched` counts."""
     pairs = [
         (overlap(one, other), at, place)
         for at, one in enumerate(predicted)
@@ -185,7 +190,18 @@ def matched(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> int:
     for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
         if share >= OVERLAP and not {("p", at), ("g", place)} & used:
             used |= {("p", at), ("g", place)}
-    return len(used) // 2
+    return {at for side, at in used if side == "p"}
+
+
+def right_places(value: Value, gold: Value) -> set[int]:
+    """Return the places of the boxes of a set that match one of the gold answer, within a label where the gold has labels."""
+    labels = {one.label.casefold() for one in gold}
+    right: set[int] = set()
+    for label in labels:
+        of_label = [at for at, one in enumerate(value) if labels == {""} or one.label.casefold() == label]
+        known = [one.numbers for one in gold if one.label.casefold() == label]
+        right |= {of_label[at] for at in _paired([value[at].numbers for at in of_label], known)}
+    return right
 
 
 def _compared(sample: Sample, value: Value, gold: Value, size: tuple[int, int]) -> tuple[float, dict[str, Any]]:
@@ -197,7 +213,7 @@ def _compared(sample: Sample, value: Value, gold: Value, size: tuple[int, int]) 
         share, middle = overlap(numbers, gold[0].numbers), _middle(numbers)
         detail = {IOU: str(float(share)), CENTRE: str(float(is_inside(middle, gold[0].numbers)))}
         return float(share >= OVERLAP), detail
-    is_right = [_is_right(one.numbers, sample, gold, size) for one in value]
+    is_right = [is_right_point(one.numbers, sample, gold, size) for one in value]
     if sample.kind == "points":
         together = sum(is_right) / len(is_right) if is_right else 0.0
         return (float(together == 1) if sample.meta.get(ALL_INSIDE) else together), {}
@@ -209,7 +225,7 @@ def _compared(sample: Sample, value: Value, gold: Value, size: tuple[int, int]) 
     return float(any(is_right)), detail
 
 
-def _is_right(point: Numbers, sample: Sample, gold: Value, size: tuple[int, int]) -> bool:
+def is_right_point(point: Numbers, sample: Sample, gold: Value, size: tuple[int, int]) -> bool:
     """Return True for a point in a gold box, polygon or mask, edges included, or near a gold point."""
     if sample.target == ABSENT:
         return max(point) < 0
@@ -264,14 +280,7 @@ def _oddness(value: Value, frame: Frame) -> str:
 
 def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
     """Return the F1 of a set of boxes, with precision and recall; boxes match within a label where the gold has labels."""
-    labels = {one.label.casefold() for one in gold}
-    hits = sum(
-        matched(
-            [one.numbers for one in value if labels == {""} or one.label.casefold() == label],
-            [one.numbers for one in gold if one.label.casefold() == label],
-        )
-        for label in labels
-    )
+    hits = len(right_places(value, gold))
     precision = hits / len(value) if value else float(not gold)
     recall = hits / len(gold) if gold else 1.0
     f1 = 2 * hits / (len(value) + len(gold)) if value or gold else 1.0
@@ -297,7 +306,7 @@ def _plain(value: Value) -> Any:
     return plain[0] if len(plain) == 1 else plain
 
 
-def _frames(sample: Sample) -> tuple[Frame, Frame] | None:
+def frames_of(sample: Sample) -> tuple[Frame, Frame] | None:
     """Return the frames of a sample's replies and of its gold answer; None where the size of its image is not known."""
     reply = parse_coordinates(str(sample.meta[REPLY_SPACE]))
     gold = parse_coordinates(str(sample.meta.get(GOLD_SPACE) or reply))

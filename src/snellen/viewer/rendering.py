@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STYLE, SCRIPT = "viewer.css", "viewer.js"
 HTMX = "htmx.min.js"
-REPORT_STYLES = {"acuity": ("acuity.css",)}
+REPORT_STYLES = {"acuity": ("acuity.css",), "case": ("regions.css",), "review": ("regions.css",)}
 """Styles of the reports' sections that a page shows."""
 
 

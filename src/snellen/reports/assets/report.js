@@ -26,6 +26,14 @@
     return node;
   }
 
+  // Gold and answer on the picture: a tree of elements (overlay.py).
+  function tree([tag, attributes, ...children], inside = false) {
+    const svg = inside || tag === "svg", node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, name === "src" ? pictures[value] : value);
+    node.append(...children.map((child) => typeof child === "string" ? child : tree(child, svg)));
+    return node;
+  }
+
   const question = (answer) => questions[answer.q];
   const key = (answer) => `${answer.r}:${answer.k}:${question(answer).id}`;
   const byKey = new Map(answers.map((answer, at) => [key(answer), at]));
@@ -132,7 +140,8 @@
     const text = asked.parts.filter((p) => p.t).map((p) => p.t).join(" ");
     return el("li", {}, el("a", { class: "card", href: link({ open: key(answer) }) },
       el("div", { class: "line" }, sign(one.verdict), el("span", {}, one.verdict), el("bdi", { class: "id" }, asked.id + (answer.k ? ` · repeat ${answer.k}` : ""))),
-      shownParts.length ? el("div", { class: "strip" }, shownParts.map((p) => picture(p))) : null,
+      answer.d ? el("div", { class: "strip regions" }, tree(answer.d[2][2])) :
+        shownParts.length ? el("div", { class: "strip" }, shownParts.map((p) => picture(p))) : null,
       el("bdi", { class: "question" }, text.slice(0, 400)),
       el("dl", { class: "said" },
         asked.target === null ? null : [el("dt", {}, "target"), el("dd", {}, el("bdi", {}, asked.target))],
@@ -201,6 +210,7 @@
           asked.options.length ? [el("h3", {}, "Options"), options(asked, one)] : null,
           el("details", {}, el("summary", {}, "Sample details"), el("dl", { class: "meta" }, Object.entries(asked.meta).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value === null ? "" : el("bdi", {}, value))])))),
         el("section", {},
+          answer.d ? [el("h3", {}, "Gold and answer"), tree(answer.d)] : null,
           el("h3", {}, "Target"),
           el("p", { class: "target" }, asked.target === null ? el("span", { class: "none" }, "not shown") : el("bdi", {}, asked.target)),
           el("h3", {}, answer.e ? `No reply: ${answer.e[0]}` : "Reply"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,11 +21,18 @@ from snellen.errors import SnellenError
 from snellen.media import encode, frames, pixel_limit, read_header
 from snellen.media.decode import open_image
 from snellen.media.encode import compress
-from snellen.reports.thumbnails import unreadable_reason
+from snellen.reports.overlay import DETAIL, Area, as_html, draw_regions
+from snellen.reports.thumbnails import draw_thumbnail, unreadable_reason
+from snellen.scoring.shapes import Shapes
 from snellen.sources.blobs import BytesBlob, stream
 from snellen.types import Blob, Image, MediaSettings, Part, Video
 from snellen.viewer.index.samples import image_digest
 from snellen.viewer.thumbnails import OfferedThumbnails, copy_or_placeholder
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from snellen.viewer.site import Site
 
 MAX_PICTURES = 24
 """Images and frames of one question that are shown."""
@@ -153,6 +162,25 @@ def shown_pictures(parts: Sequence[Part], senders: Sequence[Sender], store: Imag
             views.append(ShownPicture(label, note=f"{label} is not shown: {unreadable_reason(error, part.blob)}"))
             place += 1
     return views
+
+
+def drawn_regions(
+    pictures: Sequence[ShownPicture], shapes: Shapes | None, site: Site, *, blind: bool = False
+) -> Markup | None:
+    """Return gold and answer on the first image of a question; None where there are no coordinates or there is no image."""
+    file = next((shown.original for shown in pictures if shown.label.startswith("image ") and shown.original), None)
+    if shapes is None or file is None:
+        return None
+
+    def part(area: Area) -> str | None:
+        with suppress(SnellenError, OSError, ValueError):  # the picture alone is shown
+            image = Image(BytesBlob(shapes.image.blob.key, _read(shapes.image.blob)))
+            drawn = draw_thumbnail(image, 2 * max(DETAIL), 0, min(MAX_PIXELS, pixel_limit()), area)
+            return site.links.image(site.images.add(*drawn))
+        return None
+
+    picture = (site.links.thumbnail if file.small else site.links.image)(file.digest)
+    return as_html(draw_regions(shapes, picture, part, blind=blind))
 
 
 def small_copies(parts: Sequence[Part], offered: OfferedThumbnails) -> tuple[ShownPicture, ...]:

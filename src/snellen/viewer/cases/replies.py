@@ -14,6 +14,7 @@ from snellen.runs.scoring import Verdicts, profiles_of, rubric_for, scores_of
 from snellen.scoring.calibration import OptionProbabilities, option_probabilities
 from snellen.scoring.readings import EVIDENCE, PROFILE, STAGE
 from snellen.scoring.scorers import reading_of
+from snellen.scoring.shapes import Shapes, shapes_of
 from snellen.text import pretty_json
 from snellen.types import Record, Sample, Score
 from snellen.viewer.cases.opened_runs import OpenedRun, Seal
@@ -84,6 +85,7 @@ class ReplyView:
         judged: True if a judge's verdict decides it.
         probabilities: of the options, likeliest first, in percent as text; empty where none were recorded.
         seen_share: share of the whole probability that lies on them, in percent as text.
+        shapes: gold and answer on the image; None for answers without coordinates, and where the gold answer is hidden.
     """
 
     verdict: str
@@ -97,6 +99,7 @@ class ReplyView:
     judged: bool = False
     probabilities: tuple[tuple[str, str], ...] = ()
     seen_share: str = ""
+    shapes: Shapes | None = None
 
 
 def cell_verdict(score: Score) -> str:
@@ -172,6 +175,7 @@ def reply_view(
         judged=judged,
         probabilities=() if probabilities is None else _percentages(probabilities),
         seen_share="" if probabilities is None else f"{probabilities.seen:.1%}",
+        shapes=shapes_of(sample, scores[selected]) if sample is not None and selected and seal.open else None,
     )
 
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from snellen.reports.plots.base import SERIES
 from snellen.viewer.cases.case_view import CaseColumn, CaseLimits, CaseView, case_view
 from snellen.viewer.cases.opened_runs import OpenedRuns
-from snellen.viewer.cases.pictures import ShownPicture, small_copies
+from snellen.viewer.cases.pictures import ShownPicture, drawn_regions, small_copies
 from snellen.viewer.index import MOST_ROWS, SamplePage
 from snellen.viewer.labels import benchmark_label, without_folders
 from snellen.viewer.pages.samples import sample_query
@@ -78,7 +78,8 @@ def view(site: Site, state: CaseState) -> Mapping[str, Any]:
         case = dataclasses.replace(case, pictures=_small_copies(site, columns, state))
     neighbours = _neighbours(site, columns, state)
     fields = {"case": case, "columns": columns, "benchmark": benchmark_label(columns.benchmark), "series": SERIES}
-    return {**fields, **_links(site, state, columns, case, neighbours)}
+    drawings = [drawn_regions(case.pictures, item.reply.shapes, site) for item in case.replies]
+    return {**fields, "drawings": drawings, **_links(site, state, columns, case, neighbours)}
 
 
 def _case_columns(site: Site, columns: SampleColumns) -> list[CaseColumn]:

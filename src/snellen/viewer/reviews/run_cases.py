@@ -28,6 +28,7 @@ from snellen.runs.reviews.decisions import (
 from snellen.types import Record
 from snellen.viewer.cases.case_view import CaseColumn, case_view
 from snellen.viewer.cases.opened_runs import OpenedRun
+from snellen.viewer.cases.pictures import drawn_regions
 from snellen.viewer.index import MOST_ROWS, RunEntry
 from snellen.viewer.labels import benchmark_label
 from snellen.viewer.reviews.blind import blinded
@@ -118,6 +119,7 @@ class RunCases:
         reviewers = self.desk.journal(entry.path).standing.get((place.sample_id, place.repeat), {})
         mine, adjudicating = reviewers.get(reviewer), step == "adjudicate"
         digest = _digest(opened, place, record)
+        drawing = drawn_regions(case.pictures, item.reply.shapes, self.site, blind=True)
         return ShownCase(
             ask="What counts?" if adjudicating else "Is the verdict right?",
             fields=(
@@ -137,7 +139,7 @@ class RunCases:
             mine="" if mine is None or adjudicating else str(mine.decision),
             stale=bool(mine is not None and mine.digest and mine.digest != digest),
             others=tuple(map(_seen, reviewers.values())) if adjudicating else (),
-            view={"case": case, "item": item},
+            view={"case": case, "item": item, "drawing": drawing},
         )
 
     def _blind(self, adjudicating: bool, names: int) -> str:

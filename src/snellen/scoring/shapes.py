@@ -1,0 +1,84 @@
+"""Gold and answer of a question with coordinates as shapes in pixels of its image, for pages that draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.scoring import grounding
+from snellen.scoring.answers.grounded import Located, Value
+from snellen.scoring.coordinates import is_grounded
+from snellen.types import Image, Sample, Score
+
+
+class Shape(Struct, frozen=True):
+    """A point (two numbers), a box (left, top, right, bottom), a polygon (x and y in turn) or a mask, in pixels of the image.
+
+    The label is untrusted. `right` is None for gold. A mask has COCO's run lengths without compression and covers the image.
+    """
+
+    numbers: tuple[float, ...] = ()
+    label: str = ""
+    right: bool | None = None
+    mask: Mapping[str, Any] | None = None
+
+
+class Shapes(Struct, frozen=True):
+    """Gold and answer on an image of this size, EXIF rotation applied, with the score's verdict and measure in words."""
+
+    image: Image
+    size: tuple[int, int]
+    gold: tuple[Shape, ...]
+    answer: tuple[Shape, ...] = ()
+    verdict: str = ""
+    measure: str = ""
+
+
+def shapes_of(sample: Sample, score: Score | None = None) -> Shapes | None:
+    """Return gold and answer in the spaces that the run recorded; None for other kinds of answers and without an image.
+
+    Raises:
+        DataError: the gold answer is no box or point in its space.
+    """
+    image = next((part for part in sample.prompt.parts if isinstance(part, Image)), None)
+    if not is_grounded(sample) or image is None or (size := grounding.size_of(sample)) is None:
+        return None
+    frames = grounding.frames_of(sample)
+    assert frames is not None  # noqa: S101 - the size is known
+    gold = grounding.gold_of(sample.target, sample.kind, frames[1])
+    mask = None if gold else grounding.run_lengths(str(sample.target))
+    golds = tuple(Shape(tuple(map(float, one.numbers)), one.label) for one in gold) or (Shape(mask=mask),)
+    if score is None:
+        return Shapes(image, size, golds)
+    return Shapes(image, size, golds, _answer_of(sample, score, gold, size), score.verdict, _measure(sample, score))
+
+
+def _answer_of(sample: Sample, score: Score, gold: Value, size: tuple[int, int]) -> tuple[Shape, ...]:
+    """Return the answer that was read, each part with whether it is right."""
+    if sample.kind == "boxes":
+        boxes = msgspec.json.decode(score.detail.get(grounding.BOXES, "[[]]"))[0]
+        right = grounding.right_places(tuple(Located(_exact(box[:4]), str(box[4])) for box in boxes), gold)
+        return tuple(Shape(tuple(box[:4]), str(box[4]), at in right) for at, box in enumerate(boxes))
+    read = score.extracted if isinstance(score.extracted, list) else []
+    numbers = [tuple(part) for part in (read if read and isinstance(read[0], list) else [read]) if part]
+    if sample.kind == "points":
+        return tuple(Shape(one, "", grounding.is_right_point(_exact(one), sample, gold, size)) for one in numbers)
+    return tuple(Shape(one, "", score.verdict == "correct") for one in numbers)
+
+
+def _measure(sample: Sample, score: Score) -> str:
+    if grounding.IOU in score.detail:
+        return f"IoU {float(score.detail[grounding.IOU]):.3f}"
+    if grounding.DISTANCE in score.detail:
+        return f"{float(score.detail[grounding.DISTANCE]):,.1f} pixels from the gold point"
+    word = {"boxes": "F1", "points": "share"}.get(sample.kind)
+    return f"{word} {score.value or 0:.3f}" if word else ""
+
+
+def _exact(numbers: Any) -> tuple[Fraction, ...]:
+    """Return the fractions that were scored of the floats of a score."""
+    return tuple(Fraction(number).limit_denominator(1_000_000) for number in numbers)
