@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.scoring import grounding
+from snellen.scoring.areas import run_lengths
 from snellen.scoring.answers.grounded import Located, Value
 from snellen.scoring.coordinates import is_grounded
 from snellen.types import Image, Sample, Score
@@ -50,7 +51,7 @@ def shapes_of(sample: Sample, score: Score | None = None) -> Shapes | None:
     frames = grounding.frames_of(sample)
     assert frames is not None  # noqa: S101 - the size is known
     gold = grounding.gold_of(sample.target, sample.kind, frames[1])
-    mask = None if gold else grounding.run_lengths(str(sample.target))
+    mask = None if gold else run_lengths(str(sample.target))
     golds = tuple(Shape(tuple(map(float, one.numbers)), one.label) for one in gold) or (Shape(mask=mask),)
     if score is None:
         return Shapes(image, size, golds)
