@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from snellen.scoring import grounding
-from snellen.scoring.areas import run_lengths
 from snellen.scoring.answers.grounded import Located, Value
+from snellen.scoring.areas import run_lengths
 from snellen.scoring.coordinates import is_grounded
 from snellen.types import Image, Sample, Score
 
