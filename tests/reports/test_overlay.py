@@ -17,8 +17,9 @@ from PIL import Image as PillowImage
 
 from snellen.reports.overlay import MOST_DRAWN, as_html, draw_regions
 from snellen.runs.answer_view import answer_view
+from snellen.scoring.areas import mask_runs
 from snellen.scoring.coordinates import FORMS, REPLY_SPACE, SPACES, Coordinates, SentSize
-from snellen.scoring.grounding import GOLD_SPACE, SENT_SIZE, mask_runs
+from snellen.scoring.grounding import GOLD_SPACE, SENT_SIZE
 from snellen.scoring.scorers import by_kind
 from snellen.scoring.shapes import Shape, Shapes, shapes_of
 from snellen.types import Image, MediaSettings, Prompt, Record, Sample, Text

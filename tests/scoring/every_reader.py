@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.spatial.more_replies import NAMED as FURTHER
-from snellen.benchmarks import registry
-from snellen.benchmarks.few_shot import examples as same_content
+from snellen.benchmarks import few_shot, registry
 from snellen.benchmarks.fgbmk import question_text
 from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import base
@@ -168,7 +167,7 @@ def others() -> Iterator[tuple[str, Reader]]:
     yield "words of a page", split_words
     yield "name in a table", latex_text
     yield "name of a class", taxonomy.key
-    yield "line of an example", same_content._plain
+    yield "line of an example", few_shot._plain
     yield "attribute of a question", question_text.attribute
     yield "marker", lambda reply: final_answer(reply, "cot")
     asked = _sample("open", "What is this?", ("golden eagle",))
