@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from box_sets_drawn import BOX_SETS, FIRST, LAST, SIDE
+from box_sets_drawn import BOX_SETS, FIRST, LAST, SIDE, screen
 from catalogue_drawn import draw
 from msgspec import structs
 
@@ -18,10 +18,13 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.errors import DataError
 from snellen.scoring.coordinates import REPLY_SPACE
+from snellen.scoring.grounding import GOLD_SPACE
+from snellen.scoring.rules.harness_regions import FIND, RegionRule, score_by_rule
+from snellen.sources.blobs import BytesBlob
 from snellen.types import Metric, Sample, Text
 
 PROFILES = ("strict", "authors", "vlmevalkit", "lmms-eval")
-HALF = "[[150, 200, 400, 500], [100, 200, 400, 500]]"
+META = {REPLY_SPACE: "thousand", GOLD_SPACE: "pixel"}
 # set, row, reply in thousandths (unit for where2place), value by profile (None: it has no such profile). Screens have 1000 pixels.
 REPLIES = [
     ("refcoco", 0, '{"bbox_2d": [0.1, 0.2, 0.4, 0.5]}', (0, None, 1, 0)),  # VLMEvalKit guesses that it is a share of the sides
@@ -292,3 +295,82 @@ def test_a_rule_that_names_what_is_not_looked_for_is_refused(tmp_path: Path) -> 
     (tmp_path / "x.toml").write_text(text)
     with pytest.raises(DataError, match="find has 'guess'; one of json, brackets"):
         registry.find(str(tmp_path / "x.toml"))
+
+
+OWN = """
+name = "dogs"
+[source]
+json = "dogs.json"
+explode = "phrases"
+[rows]
+id = "#"
+image = "image"
+question = "phrases"
+answer = { column = "boxes", labels = "names" }
+place = "place"
+[prompt]
+style = "question"
+after = " {request}"
+[answer]
+gold = "pixel:xywh"
+[score]
+read = "boxes"
+[[report]]
+name = "map"
+metric = "coco-map"
+headline = true
+[[report]]
+name = "f1"
+by = "place"
+"""
+
+
+def test_a_declaration_of_ones_own_asks_for_labelled_boxes_by_each_phrase(tmp_path: Path) -> None:
+    pytest.importorskip("pycocotools")
+    (tmp_path / "a.png").write_bytes(screen(1))
+    row = {
+        "image": "a.png",
+        "phrases": ["dogs", "cats"],
+        "boxes": [[100, 100, 200, 200]],
+        "names": ["dog"],
+        "place": "lake",
+    }
+    (tmp_path / "dogs.json").write_text(json.dumps([row]))
+    (tmp_path / "dogs.toml").write_text(OWN)
+    reply = json.dumps([{"bbox_2d": [100, 100, 300, 300], "label": "Dog"}, {"bbox_2d": [0, 0, 9, 9], "label": "dog"}])
+    with OracleServer(lambda request: reply) as server:
+        done = snellen.evaluate(str(tmp_path / "dogs.toml"), "api:oracle", base_url=server.url, out=tmp_path / "run")
+        assert sorted(request.text.partition(" ")[0] for request in server.requests) == ["cats", "dogs"]
+    figures = done.figures("strict")["strict"]
+    assert value(figures, "f1/lake") == pytest.approx(2 / 3)
+    golds = [([100.0, 100.0, 300.0, 300.0], "fish")]
+    assert value(figures, "map") == pytest.approx(coco_ap([(golds, [*golds, ([0.0, 0.0, 9.0, 9.0], "fish")])] * 2))
+
+
+def test_boxes_and_labels_of_another_number_leave_their_row_out(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(screen(1))
+    row = {"image": "a.png", "phrases": ["dogs"], "boxes": [[1, 1, 2, 2]], "names": [], "place": "lake"}
+    whole = {**row, "names": ["dog"]}
+    (tmp_path / "dogs.json").write_text(json.dumps([row, whole]))
+    (tmp_path / "dogs.toml").write_text(OWN)
+    samples = list(registry.find(str(tmp_path / "dogs.toml")).samples(snellen.Data()))
+    assert [sample.id for sample in samples] == ["1"]
+
+
+def test_evidence_has_to_be_a_value_of_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "dogs.toml").write_text(OWN.replace('read = "boxes"', 'evidence = "targets"'))
+    with pytest.raises(DataError, match=r"\[score\] evidence names 'targets'; \[rows\] has place"):
+        registry.find(str(tmp_path / "dogs.toml"))
+
+
+@pytest.mark.parametrize("name", [*FIND])
+@pytest.mark.parametrize("part", ["[1", "( ", "1 ", "x=1 ", "x: 1, ", "<box>[1,", "-+.", '{"a": ', "1,", "y=2, x=1"])
+def test_a_long_reply_is_read_in_time_that_grows_with_its_length(name: str, part: str) -> None:
+    from time import process_time
+
+    from snellen.types import Image, Prompt
+
+    began, rule = process_time(), RegionRule(find=(name,), spaces=("thousand",))
+    sample = Sample("1", Prompt((Image(BytesBlob("a.png", screen(1))),)), "[1, 1, 9, 9]", "point", meta=META)
+    score_by_rule(rule, sample, part * (160_000 // len(part)))
+    assert process_time() - began < 3

@@ -628,7 +628,8 @@ OF_EVERY_SAMPLE = ("kind", "target", "repeat")
 def _check_columns(declared: Declaration, place: str) -> None:
     """Check that figures and rules are by values that [rows] names."""
     known = [*(name for name in declared.rows if name not in OWN_NAMES), *OF_EVERY_SAMPLE]
-    uses = [("[score] by", declared.score.by)] if declared.score is not None and declared.score.by else []
+    rule = declared.score or ScoreRule()
+    uses = [(f"[score] {key}", name) for key, name in (("by", rule.by), ("evidence", rule.evidence)) if name]
     for report in declared.report:
         section = f"[[report]] {report.name!r}" if report.name else "[[report]]"
         by = (report.by,) if isinstance(report.by, str) else report.by

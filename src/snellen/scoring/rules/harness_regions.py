@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from snellen.scoring.answers.grounded import Frame, Located, Value
 from snellen.scoring.answers.structure import json_in
-from snellen.scoring.answers.written_regions import Region, regions_of
+from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, regions_of
 from snellen.scoring.coordinates import REPLY_SPACE, SIDES, exact, parse_coordinates
 from snellen.scoring.grounding import (
     ALL_INSIDE,
@@ -104,12 +105,12 @@ def evidence_overlap(rule: RegionRule, reply: str, gold: str) -> float:
 
 
 def _written(name: str, reply: str, sides: int) -> list[Region]:
-    """Return what a reply holds of that name, with as many numbers."""
+    """Return what a reply holds of that name, with as many numbers; what stands behind the first thousand does not count."""
     if name == "json":
         found = [region for part in json_in(reply) for region in regions_of(part.value)]
         return [region for region in found if len(region.numbers) == sides]
     hits = re.finditer(FIND[name].replace("MORE", str(sides - 1)), reply, re.IGNORECASE)
-    return [Region(tuple(map(exact, re.findall(_N, hit[0])))) for hit in hits]
+    return [Region(tuple(map(exact, re.findall(_N, hit[0])))) for hit in islice(hits, MOST_REGIONS)]
 
 
 def _located(rule: RegionRule, sample: Sample, reply: str, size: tuple[int, int], gold: Value) -> list[Located]:
