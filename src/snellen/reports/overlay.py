@@ -58,7 +58,9 @@ def draw_regions(
     said += [f"{MOST_DRAWN} of {len(of):,} are drawn" for of in (shapes.gold, answer) if len(of) > MOST_DRAWN]
     if any(not 0 <= n <= shapes.size[at % 2] for one in answer for at, n in enumerate(one.numbers)):
         said.append("the answer reaches outside of the image")
-    told = "; ".join([f"gold: {_listed(shapes.gold)}", *([f"answer: {_listed(answer)}"] if answer else []), *said])
+    told = "; ".join(
+        [f"gold: {_listed(shapes.gold) or 'nothing'}", *([f"answer: {_listed(answer)}"] if answer else []), *said]
+    )
     area = _detail_area(drawn, shapes.size)
     detail = None if area is None else part(area)
     views = [_view((0, 0, *shapes.size), picture, drawn, told, area if detail else None)]

@@ -52,7 +52,8 @@ def shapes_of(sample: Sample, score: Score | None = None) -> Shapes | None:
     assert frames is not None  # noqa: S101 - the size is known
     gold = grounding.gold_of(sample.target, sample.kind, frames[1])
     mask = None if gold else run_lengths(str(sample.target))
-    golds = tuple(Shape(tuple(map(float, one.numbers)), one.label) for one in gold) or (Shape(mask=mask),)
+    golds = tuple(Shape(tuple(map(float, one.numbers)), one.label) for one in gold)
+    golds = golds if mask is None else (Shape(mask=mask),)
     if score is None:
         return Shapes(image, size, golds)
     return Shapes(image, size, golds, _answer_of(sample, score, gold, size), score.verdict, _measure(sample, score))

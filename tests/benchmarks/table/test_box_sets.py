@@ -17,9 +17,11 @@ from servers.oracle import OracleServer, SentQuestion
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.errors import DataError
+from snellen.reports.overlay import as_html, draw_regions
 from snellen.scoring.coordinates import REPLY_SPACE
 from snellen.scoring.grounding import GOLD_SPACE
 from snellen.scoring.rules.harness_regions import FIND, RegionRule, score_by_rule
+from snellen.scoring.shapes import shapes_of
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Metric, Sample, Text
 
@@ -280,6 +282,14 @@ def test_what_is_known_of_a_harness_stands_at_its_profile(tmp_path: Path) -> Non
             "screenspot-v2", "api:oracle", base_url=server.url, data=drawn.path, out=tmp_path / "run"
         )
     assert any(line.startswith("known of vlmevalkit: it reads `x=…, y=…` alone") for line in done.notes())
+
+
+@pytest.mark.parametrize(("name", "row", "reply"), [("osworld-g", 4, "[-1, -1]"), ("odinw13", 3, "[]")])
+def test_a_page_draws_an_image_where_nothing_is_to_be_found(name: str, row: int, reply: str, tmp_path: Path) -> None:
+    sample = samples_of(name, tmp_path)[row]
+    shapes = shapes_of(sample, registry.find(name).score["strict"](sample, reply))
+    assert shapes is not None and (shapes.gold, shapes.verdict) == ((), "correct")
+    assert "gold: nothing" in as_html(draw_regions(shapes, "a.png"))
 
 
 def test_a_mask_is_white_where_its_drawing_is(tmp_path: Path) -> None:
