@@ -61,6 +61,7 @@ REPLIES = [
     ("dynamath", 0, '{"short answer": 1.5}', (1, None, 0, 1)),  # VLMEvalKit's judge would read an unquoted number
     ("dynamath", 0, "1.5", (0, None, 1, 0)),  # what is no JSON is the answer whole
     ("dynamath", 2, "B", (0, None, 1, 0)),
+    ("phyx-mini-mc", 1, "The answer must be C, no, **B**", (1, None, 1, 0)),  # the gold letter in bold is enough
     ("phyx-mini-mc", 1, "B", (1, None, 0, 1)),  # a bare letter is no answer for VLMEvalKit's rule
     ("cmmmu-val", 1, "(C) 和 (A) 都对", (1, 1, 1, 1)),
     ("cmmmu-val", 0, "Because of B, B it is", (1, 1, 1, 1)),

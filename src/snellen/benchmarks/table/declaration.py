@@ -222,6 +222,7 @@ Reading: TypeAlias = Literal[
 Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact",
     "formula", "letters", "nearest-option", "only-letter", "within", "in-gold", "typed", "typed-exact", "typed-as-written",
+    "marked-letter",
     "edit", "teds", "teds-of-mapping", "outline", "page", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank",

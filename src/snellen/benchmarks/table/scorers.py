@@ -268,6 +268,13 @@ def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     return bool(short_answers.mathvista_value({**row, "prefetch": False}))
 
 
+def _marked_letter(rule: ScoreRule, sample: Sample, reply: str) -> bool:
+    """Compare the letter that the stages read, and look for the gold letter before a colon or beside `**`, as PhyX does."""
+    read_letter = final_answers.final_answer(reply, rule.stages, "".join(sample.options), rule.word)
+    marks = (f"{sample.target}:", f"{sample.target}**", f"**{sample.target}")
+    return read_letter == sample.target or any(mark in reply for mark in marks)
+
+
 def _best(compare: Callable[[str, str], float]) -> Callable[[ScoreRule, Sample, str], float]:
     return lambda rule, sample, answer: max(float(compare(answer, gold)) for gold in golds_of(sample))
 
@@ -289,6 +296,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "typed": _typed,
     "typed-exact": _typed,
     "typed-as-written": _typed,
+    "marked-letter": _marked_letter,
 }
 """Comparisons of a final answer with the gold answer: the value of a reply, 0 to 1."""
 
