@@ -264,15 +264,32 @@ def test_the_figures_of_ocrbench_v2_are_means_of_abilities_and_lmms_evals_means_
     assert value(figures, "accuracy/en text recognition") == pytest.approx(page / 2)
 
 
-def test_a_table_of_ones_own_compares_tables_and_pages(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("image,question,answer\n,As Markdown?,| a | b |\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("equals", "gold", "reply", "expected"),
+    [
+        ("teds", "| a | b |", "<think>| x |</think>| a | c |", 1 - 1 / 3),
+        ("edit", "abcd", "abcx", 3 / 4),
+        ("iou", "[0, 0, 10, 10]", "It is at [0, 0, 10, 5].", 1 / 2),
+        ("fields", "{'total': '5'}", "total: 5", 1),
+        ("outline", "# One", "# Uno", 1),
+        ("page", "a b", "a b", (0 + 0.9375 + 1 + 1) / 4),  # BLEU has no four words
+        ("count-share", "8", "6", 3 / 4),
+    ],
+)
+def test_a_table_of_ones_own_compares_as_documents_are_compared(
+    equals: str, gold: str, reply: str, expected: float, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.jsonl").write_text(json.dumps({"question": "What is there?", "answer": gold}), encoding="utf-8")
     (tmp_path / "mine.toml").write_text(
-        "name = 'mine'\nwithout_image = 'keep'\n[source]\ncsv = 'mine.csv'\n[rows]\nquestion = 'question'\nanswer = 'answer'\n"
-        "[score]\nread = 'whole'\nequals = 'teds'\n[[report]]\nheadline = true\n"
+        "name = 'mine'\nwithout_image = 'keep'\n[source]\nfile = 'mine.jsonl'\n[rows]\nquestion = 'question'\n"
+        f"answer = {{ column = 'answer', as = 'json' }}\n[score]\nread = 'whole'\nequals = '{equals}'\n[[report]]\nheadline = true\n"
     )
     benchmark = registry.find(str(tmp_path / "mine.toml"))
     sample = next(benchmark.samples(snellen.Data()))
-    assert benchmark.score["strict"](sample, "<think>| x |</think>| a | c |").value == pytest.approx(1 - 1 / 3)
+    for profile in ("strict", "vlmevalkit", "lmms-eval"):
+        looked_at = reply.rpartition("</think>")[2]
+        assert benchmark.score[profile](sample, looked_at).value == pytest.approx(expected, abs=1e-9)
+    assert benchmark.score["strict"](sample, reply).value == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_row_is_in_the_slice_of_each_of_its_skills_and_counts_once(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def cell(**keys: Any) -> Cell:
     ("keys", "row", "expected"),
     [
         ({"column": "index", "cut": "_", "field": 3}, {"index": "VD_map_1_0_7"}, "0"),
+        ({"column": "index", "cut": "_", "field": -1}, {"index": "VD_map_1_0_7"}, "7"),
+        ({"column": "kinds", "split": ","}, {"kinds": ""}, []),
         ({"column": "file", "before": "_"}, {"file": "img_red_2.png"}, "img"),
         ({"column": "file", "after": "_"}, {"file": "img_red_2.png"}, "red_2.png"),
         ({"column": "file", "before": "/"}, {"file": "plain"}, "plain"),

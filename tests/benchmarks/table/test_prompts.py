@@ -73,6 +73,7 @@ def test_words_of_some_rows_only() -> None:
         ("Is <image> like <image>?", [1, 2], "<image>", ["Is ", 1, " like ", 2, "?"]),
         ("Is <image> like <image>?", [1], "<image>", ["Is ", 1, " like ", "?"]),
         ("<image 2> or <image 1>?", [1, 2], "<image {n}>", [2, " or ", 1, "?"]),
+        ("<image_1> or <image_0>?", [1, 2], "<image_{n0}>", [2, " or ", 1, "?"]),
         ("<image 1> and <image 1>", [1], "<image {n}>", [1, " and ", 1]),
         ("See <image 3>.", [1, 2], "<image {n}>", [1, 2, "See <image 3>."]),
         ("See <image>.", [1, 2, 3], "<image>", [2, 3, "See ", 1, "."]),
