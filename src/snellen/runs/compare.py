@@ -152,6 +152,10 @@ def compare_pair(
         notes.append(f"the settings differ: {'; '.join(settings[:MOST_SETTINGS])}{omitted}")
     changed = [(side.folder.path.name, side.run.changed_data) for side in (baseline, other)]
     notes += [f"{name}: {line}" for name, line in changed if line]
+    verdicts = [side.run.verdicts() for side in (baseline, other)]
+    judges = [each.by.partition(" in ")[0] for each in verdicts if each is not None and each.by]
+    if len(set(judges)) > 1:
+        notes.append(f"the judges differ: {' and '.join(judges)}")
     by_verdicts = [side for side in (baseline, other) if profile in side.run.judged_by_rubric]
     notes += [f"{side.folder.path.name}: {side.benchmark.profiles[profile]}" for side in by_verdicts]
     first, second = baseline.scores(profile), other.scores(profile)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from servers.oracle import OracleServer, SentQuestion
-from snellen import Run, evaluate, judge, load_run
+from snellen import Run, compare, evaluate, judge, load_run
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.cli import main
@@ -125,6 +125,16 @@ def test_a_reply_without_a_readable_judgement_is_left_out_and_the_coverage_says_
     elsewhere = {"worldvqa": 2 / 4, "charxiv-descriptive": (2 - 1) / 4, "charxiv-reasoning": (2 - 1) / 4}
     assert first.value != elsewhere[name]  # VLMEvalKit counts the reply as attempted, lmms-eval as -1
     assert name != "worldvqa" or values(run)["attempted"] == 1.0
+
+
+@pytest.mark.parametrize(("judges", "told"), [(("gpt-4o", "gpt-4o"), False), (("gpt-4o", "other"), True)])
+def test_a_comparison_of_runs_by_different_judges_says_so(judges: tuple[str, str], told: bool, tmp_path: Path) -> None:
+    runs = []
+    for number, name in enumerate(judges):
+        (tmp_path / str(number)).mkdir()
+        runs.append(judged("simplevqa", tmp_path / str(number), dict.fromkeys(range(4), "correct"), name)[0])
+    notes = " ".join(compare(*runs)[0].notes)
+    assert ("the judges differ: api:gpt-4o and api:other" in notes) is told
 
 
 def test_a_folder_called_as_the_published_judge_is_no_judge() -> None:
