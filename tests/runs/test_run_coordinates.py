@@ -16,6 +16,7 @@ from snellen.benchmarks.table.gold_regions import GoldRegions
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import DataError, UsageError
 from snellen.models.coordinates import families, family_of
+from snellen.reports.runs import report
 from snellen.runs.coordinates import odd_line, with_coordinates
 from snellen.scoring.coordinates import parse_coordinates
 from snellen.types import Text
@@ -400,3 +401,41 @@ def test_lists_of_three_points_are_asked_about(tmp_path):
     path = table(tmp_path, lambda box: (json.dumps(CORNERS),))
     with pytest.raises(UsageError, match="an outline, or each a point of its own"):
         open_table(str(path)).table.survey(snellen.benchmarks.base.Data(images=tmp_path / "images"))
+
+
+def test_the_report_warns_of_a_wrong_space_and_no_longer_after_another_reading(tmp_path):
+    run = run_of(tmp_path, lambda number, side: number / side)
+    assert "Coordinates-odd: 100% of the replies with coordinates" in report(run, tmp_path / "odd.html").read_text(
+        "utf-8"
+    )
+    snellen.score(run.path, benchmark_options={"coordinates": "unit", "coordinates_by": "--coordinates"})
+    again = snellen.load_run(run.path, trust=True)
+    assert "oordinates-odd" not in report(again, tmp_path / "sound.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("sign", ["outside", "inverted"])
+def test_answers_of_another_tool_are_warned_of_too(tmp_path, sign):
+    path, file = table(tmp_path), replies(tmp_path, lambda number, side: 5000 + number)
+    if sign == "inverted":
+        file.write_text("\n".join(json.dumps({"id": str(at), "reply": "[900, 900, 10, 10]"}) for at in range(5)))
+    options = {"coordinates": "thousand", "coordinates_by": "--coordinates"}
+    settings = {"images": tmp_path / "images", "benchmark_options": options}
+    _, lines = snellen.score(file, str(path), **settings)
+    assert any(line.startswith("coordinates-odd: 100% of the replies") for line in lines)
+
+
+def test_one_odd_reply_of_five_is_not_warned_of(tmp_path):
+    file = replies(table(tmp_path).parent, thousandths)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps({"id": "0", "reply": "[900, 900, 10, 10]"}), *lines[1:]]))
+    run = snellen.evaluate(
+        str(tmp_path / "boxes.csv"), f"replay:{file}", images=tmp_path / "images", out=tmp_path / "run"
+    )
+    assert not odd_line(run.figures()["strict"])
+
+
+def test_the_check_warns_of_gold_boxes_outside_of_the_space_that_was_named(tmp_path):
+    path = table(tmp_path, cells=lambda box: [json.dumps((-50, *box[1:]) if box in BOXES[:2] else box)])
+    data = snellen.benchmarks.base.Data(images=tmp_path / "images", options={"gold-space": "pixel"})
+    notes = open_table(str(path)).table.survey(data).notes
+    assert "coordinates-odd: of the gold boxes or points 2 of 5 reach over their images or are inverted in it" in notes

@@ -15,6 +15,7 @@ from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK, changed_settings, conditions, sentence
 from snellen.runs.compare import compare_with_first
 from snellen.runs.compared_runs import ComparedRun, open_runs
+from snellen.runs.coordinates import odd_line
 from snellen.runs.costs import cost_text, recorded
 from snellen.runs.costs import sentence as sentence_of
 from snellen.runs.metric_differences import unit_differences
@@ -213,7 +214,8 @@ def _by_batch(batches: Mapping[str, Any]) -> str:
 
 def notes(run: Run, *, show_target: bool = True) -> list[str]:
     """Return notes for readers of the metrics, one sentence each."""
-    lines = [sentence(line) for line in (*run.notes(), *review_lines(run))]
+    odd = odd_line(next(iter(run.saved_metrics().values()), ())) if run.summary_is_current() else ""
+    lines = [sentence(line) for line in (*run.notes(), *filter(None, [odd]), *review_lines(run))]
     if not show_target:
         lines.append(GOLD_HELD_BACK)
     return lines

@@ -193,12 +193,9 @@ def _score_answers(
         verdicts=verdicts,
     )
     _some_used(verdicts, summary, subject, where, id_is)
-    return summary, [
-        *_notices(subject, where),
-        *without_reply(),
-        *tally.notes(),
-        *_judging(summary, verdicts, subject.published_judge),
-    ]
+    odd = odd_line(next(iter(summary.metrics.values()), ()))
+    lines = [*_notices(subject, where), *without_reply(), *tally.notes(), *filter(None, [odd])]
+    return summary, [*lines, *_judging(summary, verdicts, subject.published_judge)]
 
 
 def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:

@@ -20,6 +20,8 @@ from snellen.types import MediaSettings, Sample
 COORDINATES, COORDINATES_BY, SENT = "coordinates", "coordinates_by", "sent_size"
 """Settings of a benchmark: the space of replies, what chose it, and what decides the size of images as sent."""
 ODD_METRIC = "coordinates-odd"
+MOST_ODD = 0.2
+"""Name of the share of replies whose coordinates show a wrong space, and up to where it is not worth a warning."""
 REPLY_SPACE = "box.reply_space"
 """Name of meta. No column of a user's table has such a name."""
 SIDES: Mapping[str, int] = {"box": 4, "boxes": 4, "point": 2, "points": 2, "region": 2}

@@ -24,6 +24,8 @@ from snellen.scoring.coordinates import (
     COORDINATES,
     COORDINATES_BY,
     MOST,
+    MOST_ODD,
+    ODD_METRIC,
     SENT,
     SPACES,
     Coordinates,
@@ -126,14 +128,20 @@ class GoldRegions(Struct):
         """Return True if (nearly) all regions lie in their images; with `bounds_only` in any order."""
         return self._misfits(where, regions, bounds_only=bounds_only) <= MISFITS * len(regions)
 
-    def require_fit(self, where: Coordinates, option: str) -> None:
-        """Raise UsageError if most boxes and points cannot be written in a named space and order."""
+    def require_fit(self, where: Coordinates, option: str) -> str:
+        """Return a warning where many boxes and points cannot be written in a named space and order; empty without.
+
+        Raises:
+            UsageError: most of them cannot.
+        """
         misfits = self._misfits(where, self.regions)
         numbers = [number for one, _ in self.regions for number in one.numbers if number is not None]
         tiny = where.space not in ("unit", "percent") and numbers and 0 < max(numbers) < 1
-        if not tiny and 2 * misfits <= len(self.regions):
-            return
         found = f"{misfits:,} of {len(self.regions):,} reach over their images or are inverted in it"
+        if not tiny and 2 * misfits <= len(self.regions):
+            return (
+                f"{ODD_METRIC}: of the gold boxes or points {found}" if misfits > MOST_ODD * len(self.regions) else ""
+            )
         fits = [str(one) for one in self.fits() if one != where]
         raise UsageError(
             f"{option} {where}: the gold boxes or points are in another space: {'no number is above 1' if tiny else found}; "
@@ -185,7 +193,7 @@ def spaces_of(
     chosen = options.get(COORDINATES, "")
     fits = regions.fits() if gold is None else ()
     if gold is not None:
-        regions.require_fit(gold, option)
+        notes += filter(None, [regions.require_fit(gold, option)])
     elif len(fits) == 1:
         gold = fits[0]
     if regions.regions and gold is not None:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from snellen.scoring import grounding, metrics, scorers, statistics
 from snellen.scoring.coco import average_precision
-from snellen.scoring.coordinates import ODD_METRIC
+from snellen.scoring.coordinates import MOST_ODD, ODD_METRIC
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word
 from snellen.types import Metric, Sample, Score
@@ -29,8 +29,6 @@ RESERVED = frozenset(
     )
 )
 """Names of meta with a meaning of their own; a column of that name gets an underscore."""
-MOST_ODD = 0.2
-"""Name of the share of replies whose coordinates show a wrong space, and up to where it is not worth a warning."""
 AT_HALF = {"box": "accuracy@0.5", "region": "accuracy@0.5", "moment": "r1@0.5"}
 """Name of the headline of a table of one such kind: the share of replies that overlap the gold answer by half."""
 POSITIONAL = ("choice", "truth")
