@@ -17,7 +17,7 @@ from PIL import Image as PillowImage
 from snellen.errors import UsageError
 from snellen.scoring.answers.written_regions import regions_of
 from snellen.scoring.areas import run_lengths
-from snellen.scoring.coco import average_precision
+from snellen.scoring.coco import average_precision, coco_figures
 from snellen.scoring.coordinates import FORMS, SPACES, SentSize, SmartResize, parse_coordinates
 from snellen.scoring.grounding import (
     GOLD_SPACE,
@@ -419,3 +419,76 @@ def test_average_precision_is_that_of_pycocotools_loaded_from_files(images, tmp_
 def test_a_damaged_mask_is_no_mask(mask):
     assert run_lengths(mask) is None
     assert run_lengths('{"size": [2, 2], "counts": [3, 1]}') is not None
+
+
+@st.composite
+def sets_with_crowds(draw):
+    """Predicted and gold boxes of some images; gold boxes may be crowds, and have the areas of what is in them."""
+    images = []
+    for _ in range(draw(st.integers(1, 3))):
+        one = st.tuples(boxes(), st.sampled_from("ab"))
+        predicted = [[*(number / 10 for number in box), label, None] for box, label in draw(st.lists(one, max_size=5))]
+        gold = []
+        for box, label in draw(st.lists(one, max_size=4)):
+            near = [number / 10 for number in box]
+            gold.append([*near, label, None, draw(st.booleans()), draw(st.none() | st.integers(1, 20_000))])
+            if draw(st.booleans()):
+                predicted.append([*near[:3], (near[1] + 9 * near[3]) / 10, label, None])
+        images.append((predicted, gold))
+    return images
+
+
+@given(images=sets_with_crowds())
+def test_crowds_and_area_ranges_count_as_in_pycocotools(images):
+    pytest.importorskip("pycocotools")
+    import contextlib
+    import io
+
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    parts = []
+    for which in (0, 1):
+        rows = [(at, box) for at, image in enumerate(images, 1) for box in image[which]]
+        parts.append(
+            [
+                {
+                    "id": number,
+                    "image_id": at,
+                    "category_id": "ab".index(box[4]) + 1,
+                    "bbox": [box[0], box[1], box[2] - box[0], box[3] - box[1]],
+                    "area": (box[2] - box[0]) * (box[3] - box[1]) if which == 0 or box[7] is None else box[7],
+                    **({"score": 1.0} if which == 0 else {"iscrowd": int(box[6])}),
+                }
+                for number, (at, box) in enumerate(rows, 1)
+            ]
+        )
+    known = sorted({row["category_id"] for row in parts[1]})
+    head = {"images": [{"id": at + 1} for at in range(len(images))], "categories": [{"id": one} for one in known]}
+    truth, answers = COCO(), COCO()
+    with contextlib.redirect_stdout(io.StringIO()):
+        for api, rows in ((answers, [row for row in parts[0] if row["category_id"] in known]), (truth, parts[1])):
+            api.dataset = {**head, "annotations": rows}
+            api.createIndex()
+        if not known:
+            assert coco_figures(images) == [None] * 6
+            return
+        judged = COCOeval(truth, answers, "bbox")
+        judged.evaluate(), judged.accumulate(), judged.summarize()
+    assert coco_figures(images) == [None if value < 0 else value for value in judged.stats[:6]]
+
+
+def test_a_crowd_need_not_be_found_and_what_lies_in_it_counts_neither_way():
+    gold = '[{"bbox": [0, 0, 100, 100], "iscrowd": 1}, {"bbox": [200, 200, 300, 300]}]'
+    question = sample("boxes", gold, (1000, 1000))
+    assert by_kind(question, "[[200, 200, 300, 300]]").value == 1.0
+    assert by_kind(question, "[[200, 200, 300, 300], [10, 10, 20, 20], [50, 50, 90, 99]]").value == 1.0
+    assert by_kind(question, "[[200, 200, 300, 300], [90, 90, 190, 190]]").value == pytest.approx(2 / 3)
+
+
+def test_of_an_image_without_boxes_an_empty_set_is_right():
+    assert [by_kind(sample("boxes", "[]"), reply).value for reply in ("[]", "[[1, 2, 3, 4]]", "none that I see")] == [
+        1,
+        0,
+        0,
+    ]

@@ -24,6 +24,15 @@ class AveragePrecision(NamedTuple):
 
 def average_precision(images: Sequence[tuple[Boxes, Boxes]]) -> AveragePrecision | None:
     """Return the average precision over all labels of the (predicted, gold) boxes of each image; None without pycocotools."""
+    figures = coco_figures(images)
+    return None if figures is None else AveragePrecision(*figures[:2])
+
+
+def coco_figures(images: Sequence[tuple[Boxes, Boxes]]) -> list[float | None] | None:
+    """Return COCO's first six figures: AP, AP50, AP75, and AP of small, medium and large boxes; None without pycocotools.
+
+    A gold box may have two members more: whether it is a crowd, and the area of what is in it.
+    """
     try:
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
@@ -32,7 +41,7 @@ def average_precision(images: Sequence[tuple[Boxes, Boxes]]) -> AveragePrecision
     names = sorted({str(box[4]) for _, gold in images for box in gold})
     labels = {name: number for number, name in enumerate(names, 1)}
     rows = [
-        {"id": number, "image_id": image, **_entry(box, labels), "iscrowd": 0}
+        {"id": number, "image_id": image, **_entry(box, labels), "iscrowd": int(len(box) > 6 and box[6])}
         for number, (image, box) in enumerate(
             ((at, box) for at, (_, gold) in enumerate(images, 1) for box in gold), start=1
         )
@@ -51,8 +60,8 @@ def average_precision(images: Sequence[tuple[Boxes, Boxes]]) -> AveragePrecision
             "categories": [{"id": number} for number in labels.values()],
         }
         truth.createIndex()
-        if not found:
-            return AveragePrecision(0.0, 0.0) if rows else AveragePrecision(None, None)
+        if not rows:
+            return [None] * 6
         answers = COCO()
         answers.dataset = {**truth.dataset, "annotations": [{"id": at, **row} for at, row in enumerate(found, 1)]}
         answers.createIndex()
@@ -60,11 +69,12 @@ def average_precision(images: Sequence[tuple[Boxes, Boxes]]) -> AveragePrecision
         judged.evaluate()
         judged.accumulate()
         judged.summarize()
-    return AveragePrecision(*(None if value < 0 else float(value) for value in judged.stats[:2]))
+    return [None if value < 0 else float(value) for value in judged.stats[:6]]
 
 
 def _entry(box: Sequence[Any], labels: Mapping[str, int]) -> dict[str, Any]:
     left, top, right, bottom = map(float, box[:4])
     wide, high = right - left, bottom - top
     label = labels.get(str(box[4]), labels.get("", 0))
-    return {"category_id": label, "bbox": [left, top, wide, high], "area": wide * high}
+    area = float(box[7]) if len(box) > 7 and box[7] is not None else wide * high
+    return {"category_id": label, "bbox": [left, top, wide, high], "area": area}

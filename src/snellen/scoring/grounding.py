@@ -135,7 +135,7 @@ def gold_of(target: Any, kind: str, frame: Frame) -> Value:
                 + (f": {area}" if area and not damaged else "")
             )
         return area
-    if str(target) == ("[]" if kind == "boxes" else ABSENT):
+    if str(target).strip() == ("[]" if kind == "boxes" else ABSENT):
         return ()
     if kind in ("point", "points") and run_lengths(str(target)) is not None:
         return ()
@@ -186,11 +186,12 @@ def _paired(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> set[int]:
         for place, other in enumerate(gold)
         if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
     ]
-    used: set[tuple[str, int]] = set()
+    used, taken = set[int](), set[int]()
     for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
-        if share >= OVERLAP and not {("p", at), ("g", place)} & used:
-            used |= {("p", at), ("g", place)}
-    return {at for side, at in used if side == "p"}
+        if share >= OVERLAP and at not in used and place not in taken:
+            used.add(at)
+            taken.add(place)
+    return used
 
 
 def right_places(value: Value, gold: Value) -> set[int]:
@@ -199,7 +200,7 @@ def right_places(value: Value, gold: Value) -> set[int]:
     right: set[int] = set()
     for label in labels:
         of_label = [at for at, one in enumerate(value) if labels == {""} or one.label.casefold() == label]
-        known = [one.numbers for one in gold if one.label.casefold() == label]
+        known = [one.numbers for one in gold if one.label.casefold() == label and not one.crowd]
         right |= {of_label[at] for at in _paired([value[at].numbers for at in of_label], known)}
     return right
 
@@ -279,21 +280,43 @@ def _oddness(value: Value, frame: Frame) -> str:
 
 
 def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
-    """Return the F1 of a set of boxes, with precision and recall; boxes match within a label where the gold has labels."""
-    hits = len(right_places(value, gold))
-    precision = hits / len(value) if value else float(not gold)
-    recall = hits / len(gold) if gold else 1.0
-    f1 = 2 * hits / (len(value) + len(gold)) if value or gold else 1.0
+    """Return the F1 of a set of boxes, with precision and recall; boxes match within a label where the gold has labels.
+
+    As COCO has it, a crowd need not be found, and boxes that lie in it by half or more count neither way. Of an image without gold
+    boxes an empty set is right.
+    """
+    right, crowds = right_places(value, gold), [one for one in gold if one.crowd]
+    labelled = any(one.label for one in gold)
+    ignored = sum(
+        any(_lies_in(one.numbers, crowd.numbers) for crowd in crowds if not labelled or _same_label(one, crowd))
+        for at, one in enumerate(value)
+        if at not in right
+    )
+    found, sought = len(value) - ignored, len(gold) - len(crowds)
+    precision = len(right) / found if found else float(not sought)
+    recall = len(right) / sought if sought else 1.0
+    f1 = 2 * len(right) / (found + sought) if found + sought else 1.0
     boxes = [[[*map(float, one.numbers), one.label.casefold(), one.score] for one in part] for part in (value, gold)]
+    for box, one in zip(boxes[1], gold, strict=True):
+        box += [one.crowd, None if one.area is None else float(one.area)] if one.crowd or one.area is not None else []
     detail = {PRECISION: str(precision), RECALL: str(recall), BOXES: msgspec.json.encode(boxes).decode()}
     return f1, detail
+
+
+def _same_label(one: Located, other: Located) -> bool:
+    return one.label.casefold() == other.label.casefold()
+
+
+def _lies_in(box: Numbers, crowd: Numbers) -> bool:
+    sides = [min(box[at + 2], crowd[at + 2]) - max(box[at], crowd[at]) for at in (0, 1)]
+    return min(sides) > 0 and sides[0] * sides[1] >= OVERLAP * (box[2] - box[0]) * (box[3] - box[1])
 
 
 def _nothing(kind: str, gold: Value) -> dict[str, Any]:
     """Return what stands beside the score of a reply without an answer."""
     if kind in ("box", "region"):
         return {IOU: "0.0"} | ({CENTRE: "0.0"} if kind == "box" else {})
-    return _set_score((), gold)[1] if kind == "boxes" else {}
+    return _set_score((), gold)[1] | {PRECISION: "0.0", RECALL: "0.0"} if kind == "boxes" else {}
 
 
 def _middle(box: Numbers) -> Numbers:

@@ -213,14 +213,19 @@ def plain_answer(value: Any) -> Any:
             return value
         with suppress(NoLiteralError):
             several = literal(value)
-            value = several[0] if len(several) == 1 and isinstance(several, list) else value
-    if isinstance(value, (list, tuple)) and len(value) == 1:
+            value = several[0] if len(several) == 1 and not is_labelled_box(several[0]) else value
+    if isinstance(value, (list, tuple)) and len(value) == 1 and not is_labelled_box(value[0]):
         value = value[0]
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not is_labelled_box(value):
         for name in ("label", "letter", "index", "answer", "value", "text"):
             if isinstance(value.get(name), (str, int, float)):
                 return value[name]
     return value
+
+
+def is_labelled_box(value: Any) -> bool:
+    """Return True for an object with a box, whose label is no answer without it."""
+    return isinstance(value, dict) and not {"bbox", "bbox_2d", "box_2d"}.isdisjoint(value)
 
 
 def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | None:

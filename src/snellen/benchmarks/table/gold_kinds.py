@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from snellen.benchmarks.table.cells import number_of
+from snellen.benchmarks.table.cells import is_labelled_box, number_of
 from snellen.benchmarks.table.column_names import plain_name
 from snellen.benchmarks.table.languages import asks_for_text, truth_words
 from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
@@ -183,13 +183,16 @@ def form_of_value(cell: Any) -> str:
     if isinstance(cell, (list, tuple)):
         if cell and all(isinstance(one, (list, tuple)) and len(one) == 4 and _are_coordinates(one) for one in cell):
             return "boxes"
-        if cell and all(isinstance(one, dict) and not {"bbox", "bbox_2d", "box_2d"}.isdisjoint(one) for one in cell):
+        if cell and all(map(is_labelled_box, cell)):
             return "boxes"
         if len(cell) > 2 and all(
             isinstance(one, (list, tuple)) and len(one) == 2 and _are_coordinates(one) for one in cell
         ):
             return "outline"
         return {4: "box", 2: "point"}.get(len(cell), "texts") if _are_coordinates(cell) else "texts"
+    if is_labelled_box(cell):
+        several = [one for one in cell.values() if isinstance(one, list) and one and isinstance(one[0], (list, tuple))]
+        return "boxes" if several else "box"
     if isinstance(cell, dict) and (
         {"size", "counts"} <= cell.keys() or not {"polygon", "segmentation"}.isdisjoint(cell)
     ):

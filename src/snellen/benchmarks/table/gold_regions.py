@@ -180,15 +180,17 @@ class GoldRegions(Struct):
 
 
 def spaces_of(
-    regions: GoldRegions, options: Mapping[str, str], declared: AnswerSpace, notes: list[str]
+    regions: GoldRegions, options: Mapping[str, str], declared: AnswerSpace, notes: list[str], form: str = ""
 ) -> dict[str, Any]:
     """Return in which spaces gold boxes and replies are read, by the names of `TableRules`; note what the column says.
+
+    `form` is the space that the form of the file says.
 
     Raises:
         DataError, UsageError: see `GoldRegions.open_question` and `require_fit`.
     """
     option = f"--{OPTION}" if options.get(OPTION) else "[answer] gold"
-    named = options.get(OPTION) or declared.gold
+    named = options.get(OPTION) or declared.gold or form
     gold = parse_coordinates(named, option) if named else None
     chosen = options.get(COORDINATES, "")
     fits = regions.fits() if gold is None else ()

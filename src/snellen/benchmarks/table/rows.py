@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
+from snellen.benchmarks.table.annotation_forms import SPACES, annotated
 from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.dialogue import COLUMNS as DIALOGUE_COLUMNS
 from snellen.benchmarks.table.dialogue import with_dialogue
@@ -60,6 +61,7 @@ class Rows(Struct, frozen=True):
         files: the files that were opened, for the digest.
         notes: what a reader must know about where the table was found, in words.
         other_sheets: sheets of the workbook that could be named.
+        gold: the space and order of its boxes, where the form of the file says it.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Rows(Struct, frozen=True):
     files: tuple[Path, ...]
     notes: tuple[str, ...] = ()
     other_sheets: tuple[str, ...] = ()
+    gold: str = ""
 
 
 def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
@@ -116,7 +119,8 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     if header:
         header = tuple(dict.fromkeys([*header, *(name for part in source.unpack for name in part)]))
     notes = tuple(dict.fromkeys(note for part in opened for note in part.notes))
-    return Rows(located.name, form, header, rows, root, _paths(located), notes, opened[0].other_sheets)
+    first = opened[0]
+    return Rows(located.name, form, header, rows, root, _paths(located), notes, first.other_sheets, first.gold)
 
 
 def files_of(source: Source, data: Data, base: Path = Path()) -> tuple[Path, ...]:
@@ -164,6 +168,7 @@ class _File(Struct, frozen=True):
     rows: Placed
     notes: tuple[str, ...] = ()
     other_sheets: tuple[str, ...] = ()
+    gold: str = ""
 
 
 def _open(blob: Blob, source: Source) -> _File:
@@ -175,7 +180,17 @@ def _open(blob: Blob, source: Source) -> _File:
         table = open_text_table(blob, source.encoding)
         return _File(form, table.header, _placed(table.rows, "line"))
     if suffix == ".json":
-        return _File(form, (), _placed(enumerate(_json_rows(blob, source), 1), ""))
+        with text_stream(blob, source.encoding)[0] as file:
+            value = json_document(file, blob.key)
+        if not source.each and (export := annotated(value, blob.key)) is not None:
+            form, images = export
+            return _File(
+                form,
+                ("id", "image", "question", "kind", "answer"),
+                _placed(enumerate(images, 1), ""),
+                gold=SPACES[form],
+            )
+        return _File(form, (), _placed(enumerate(_json_rows(value, source, blob.key), 1), ""))
     if suffix in COLUMNAR and isinstance(blob, FileBlob):
         from snellen.sources import parquet_images
 
@@ -242,10 +257,7 @@ def _with_bytes(row: Row, name: str, number: int) -> Row:
     return row
 
 
-def _json_rows(blob: Blob, source: Source) -> Iterator[Row | DataError]:
-    name = blob.key
-    with text_stream(blob, source.encoding)[0] as file:
-        value = json_document(file, name)
+def _json_rows(value: Any, source: Source, name: str) -> Iterator[Row | DataError]:
     for number, row in enumerate(_rows_in(value, source.each, name), 1):
         if isinstance(row, dict):
             yield with_lazy_images(row, f"{name}, row {number:,}", None, Place(0, 0, number))

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from snellen.scoring import grounding, metrics, scorers, statistics
-from snellen.scoring.coco import average_precision
+from snellen.scoring.coco import coco_figures as figures_of
 from snellen.scoring.coordinates import MOST_ODD, ODD_METRIC
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word
@@ -96,8 +96,10 @@ def region_figures(scores: Scores) -> Iterator[Metric]:
 def coco_figures(rows: Scores) -> Iterator[Metric]:
     """Yield COCO's average precision, without an interval; nothing without pycocotools."""
     column = rows.column(grounding.BOXES)
-    found = average_precision([msgspec.json.decode(column.names[code]) for code in column.codes if code >= 0])
-    for name, value in () if found is None else (("coco_map", found.ap), ("coco_ap50", found.ap50)):
+    images = [msgspec.json.decode(column.names[code]) for code in column.codes if code >= 0]
+    names = ("coco_map", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large")
+    has_areas = any(len(box) > 7 and box[7] is not None for _, gold in images for box in gold)
+    for name, value in zip(names if has_areas else names[:2], figures_of(images) or (), strict=False):
         yield Metric(name, value, len(rows), None, coverage=len(rows) / max(rows.expected, 1))
 
 

@@ -352,6 +352,9 @@ class _Surveyor:
         if constant:
             mapping = {"question": "none", **mapping}
         kind = self._chosen_kind(table, head)
+        if table.gold and not mapping:
+            found: dict[str, CellSpec] = {role: role for role in table.header}
+            return Recognition(found | kind | ({"question": Cell(text=constant)} if constant else {}))
         recognised = recognise(table.header, head, {**dict.fromkeys(kind, "none"), **mapping}, table.name)
         recognised.rows.update(kind)
         if constant:
@@ -434,7 +437,7 @@ class _Surveyor:
                 "alike": golds.alike(),
                 "labels": tuple(sorted(labels - {""})),
                 "classes": tuple(sorted(classes)) if 1 < len(classes) <= MOST_CLASSES else (),
-                **spaces_of(regions, self.data.options, self.declaration.answer, recognised.notes),
+                **spaces_of(regions, self.data.options, self.declaration.answer, recognised.notes, table.gold),
             },
         )
 

@@ -87,6 +87,8 @@ def text_writer(
             if not lists_options(question):
                 lines += [f"{letter}. {text}" for letter, text in question.options.items()]
             if request := words.requests.get(requested_as(question, form)):
+                if question.kind == "boxes" and '"label"' in str(question.answer):
+                    request = request.replace(FORMS["xyxy"], f'{{"bbox_2d": {FORMS["xyxy"]}, "label": "…"}}')
                 if coordinates is not None and question.kind in SIDES:
                     request = _in_space(request, coordinates, words if asks_space else None)
                 lines.append(request)

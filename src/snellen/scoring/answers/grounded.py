@@ -24,12 +24,14 @@ class Fault(str):
 
 
 class Located(NamedTuple):
-    """A box (left, top, right, bottom), a point or an outline in pixels of the image, with label and confidence, or a mask."""
+    """A box (left, top, right, bottom), a point or an outline in pixels of the image, with label and confidence, or a mask; see `Region`."""
 
     numbers: Numbers
     label: str = ""
     score: float | None = None
     mask: str = ""
+    crowd: bool = False
+    area: Fraction | None = None
 
 
 Value: TypeAlias = tuple[Located, ...]
@@ -65,7 +67,8 @@ class Frame(Struct, frozen=True):
                 return Fault(NO_AREA)
         if len(pixels) % 2:
             return Fault(ODD)
-        return Located(pixels, region.label, region.score, region.mask)
+        area = region.area if space == "pixel" else None
+        return Located(pixels, region.label, region.score, region.mask, region.crowd, area)
 
 
 class Grounded(AnswerType):

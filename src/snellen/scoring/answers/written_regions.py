@@ -66,6 +66,8 @@ class Region(NamedTuple):
         label: the name of what is there.
         score: the confidence that the reply gives; None without one.
         mask: in place of numbers, a mask in COCO's run lengths as JSON.
+        crowd: it holds a group, as `iscrowd` of COCO says.
+        area: the area of what is in the box, as COCO gives it; None: that of the box.
     """
 
     numbers: tuple[Fraction | None, ...]
@@ -73,6 +75,8 @@ class Region(NamedTuple):
     label: str = ""
     score: float | None = None
     mask: str = ""
+    crowd: bool = False
+    area: Fraction | None = None
 
 
 def regions_of(data: Any) -> list[Region]:
@@ -222,7 +226,15 @@ def _in_fields(data: Mapping[str, Any]) -> Iterator[Region]:
     if field:
         value = names[field]
         value = regions_of(value)[0].numbers if isinstance(value, str) and regions_of(value) else value
-        yield from _in_data(list(value) if isinstance(value, tuple) else value, label, score)
+        value = list(value) if isinstance(value, tuple) else value
+        listed = next(
+            (names[name] for name in ("label", "name", "category") if isinstance(names.get(name), list)), None
+        )
+        if listed is not None and isinstance(value, list) and len(listed) == len(value):
+            yield from (one for part, own in zip(value, listed, strict=True) for one in _in_data(part, str(own), score))
+            return
+        crowd, area = bool(names.get("iscrowd")), exact(names.get("area"))
+        yield from (one._replace(crowd=crowd, area=area) for one in _in_data(value, label, score))
         return
     edges = {_EDGES.get(name, name.replace("min", "1").replace("max", "2")): value for name, value in names.items()}
     edges = {{"x1": "x", "y1": "y"}.get(name, name) if "w" in edges else name: value for name, value in edges.items()}

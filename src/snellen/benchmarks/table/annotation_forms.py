@@ -1,0 +1,217 @@
+"""Annotated images in the exports of other tools, as rows: COCO's JSON, Label Studio's, FiftyOne's.
+
+An image is a row with the set of its boxes; of points and outlines each label of an image is a row. Sources: cocodataset.org, format of
+the data; labelstud.io, JSON and JSON-MIN export; docs.voxel51.com, FiftyOneDataset and FiftyOneImageDetectionDataset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from snellen.benchmarks.table.images import IMAGE_SUFFIXES
+from snellen.errors import DataError, UsageError
+
+SPACES = {"COCO JSON": "pixel:xywh", "Label Studio JSON": "percent:xywh", "FiftyOne JSON": "unit:xywh"}
+"""Forms of files, and the space and order of their boxes."""
+HEAD = 500
+"""Tasks of Label Studio among which one has marks."""
+_OTHER_ROWS = {"question", "answer", "caption"}
+_SHAPES = {"rectangle": "boxes", "keypoint": "point", "polygon": "region"}
+_NO_SHAPES = ("choices", "textarea", "rating", "taxonomy", "labels", "pairwise", "number")
+
+
+class Mark(NamedTuple):
+    """A box, point or outline on an image: its kind, its label, and its coordinates as a gold cell writes them."""
+
+    kind: str
+    label: str
+    cell: Any
+
+
+class Marked(NamedTuple):
+    """An image with its marks; `fault` is why they are not all that is marked on it."""
+
+    id: Any
+    image: Any
+    marks: Sequence[Mark]
+    fault: str = ""
+
+
+def annotated(value: Any, name: str) -> tuple[str, list[dict[str, Any] | DataError]] | None:
+    """Return the form and the rows of an export that a parsed JSON file is; None for any other file.
+
+    Raises:
+        DataError: it is damaged, a category has no name, or nothing that can be asked about is marked.
+        UsageError: several fields hold the marks.
+    """
+    try:
+        return _annotated(value, name)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{name}: an export of annotated images is damaged: {error}", "Export it again.") from error
+
+
+def _annotated(value: Any, name: str) -> tuple[str, list[dict[str, Any] | DataError]] | None:
+    tasks = [task for task in value if isinstance(task, dict)] if isinstance(value, list) else []
+    if isinstance(value, dict) and _is_coco(value):
+        form, images = "COCO JSON", list(_coco(value, name))
+    elif any(map(_results, tasks[:HEAD])):
+        form, images = "Label Studio JSON", [_of_task(task) for task in tasks]
+    elif isinstance(value, dict) and (samples := _fiftyone(value, name)) is not None:
+        form, images = "FiftyOne JSON", samples
+    else:
+        return None
+    names = list(dict.fromkeys(mark.label for image in images for mark in image.marks if mark.kind == "boxes"))
+    if form == "COCO JSON" and names:
+        names = [str(one["name"]) for one in value["categories"]]
+    rows = [row for image in images for row in _rows_of(image, names, name)]
+    if not any(image.marks for image in images):
+        reason = next((image.fault for image in images if image.fault), "no box, point or outline is marked")
+        raise DataError(
+            f"{name}: {form} was found, and none of its {len(images):,} images can be asked about: {reason}"
+        )
+    return form, rows
+
+
+def _rows_of(image: Marked, names: Sequence[str], name: str) -> Iterator[dict[str, Any] | DataError]:
+    if image.fault or not isinstance(image.image, str):
+        yield DataError(f"{name}, image {image.id}: {image.fault or 'it has no file name'}")
+        return
+    about = {"id": image.id, "image": image.image}
+    boxes = [
+        mark.cell | ({"label": mark.label} if len(names) > 1 else {}) for mark in image.marks if mark.kind == "boxes"
+    ]
+    if names:
+        yield about | {"question": _question("boxes", names), "kind": "boxes", "answer": _written(boxes)}
+    others = [mark for mark in image.marks if mark.kind != "boxes"]
+    for kind, label in dict.fromkeys((mark.kind, mark.label) for mark in others):
+        cells = [mark.cell for mark in others if (mark.kind, mark.label) == (kind, label)]
+        if kind == "region" and all(isinstance(cell, list) for cell in cells):
+            cells = [[part for cell in cells for part in cell]]
+        if len(cells) > 1 and kind == "region":
+            yield DataError(f"{name}, image {image.id}: {len(cells)} masks of {label!r} are not joined")
+            continue
+        kind, answer = ("points", cells) if len(cells) > 1 else (kind, cells[0])
+        yield about | {
+            "id": f"{image.id}:{label}",
+            "question": _question(kind, [label]),
+            "kind": kind,
+            "answer": _written(answer),
+        }
+
+
+def _written(cell: Any) -> str:
+    return msgspec.json.encode(cell).decode()
+
+
+def _question(kind: str, names: Sequence[str]) -> str:
+    """Return what is asked about; empty for marks without a label, whose question the user gives."""
+    if not all(names):
+        return ""
+    if len(names) > 1:
+        return f"Find each of these in the image: {', '.join(names)}."
+    words = {"boxes": "Find every", "points": "Point to every", "point": "Point to the", "region": "Outline the"}
+    return f"{words[kind]} {names[0]} in the image."
+
+
+def _is_coco(value: Mapping[str, Any]) -> bool:
+    lists = [value.get(key) for key in ("images", "annotations", "categories")]
+    if not all(isinstance(part, list) and part and isinstance(part[0], dict) for part in lists):
+        return False
+    keys = lists[1][0].keys()  # type: ignore[index]
+    return {"image_id", "category_id"} <= keys and bool({"bbox", "segmentation"} & keys) and not _OTHER_ROWS & keys
+
+
+def _coco(value: Mapping[str, Any], name: str) -> Iterator[Marked]:
+    names = {one.get("id"): str(one.get("name", "")) for one in value["categories"]}
+    by_image: dict[Any, list[Mark]] = {}
+    for one in value["annotations"]:
+        label = names.get(one.get("category_id"), "")
+        if not label:
+            raise DataError(
+                f"{name}: annotation {one.get('id')} has category {one.get('category_id')}, which no category names"
+            )
+        box, outline = one.get("bbox"), one.get("segmentation")
+        known = {key: one[key] for key in ("iscrowd", "area") if one.get(key)}
+        mark = Mark("boxes", label, {"bbox": box, **known}) if box else Mark("region", label, outline)
+        by_image.setdefault(one.get("image_id"), []).append(mark)
+    for image in value["images"]:
+        yield Marked(image.get("id"), image.get("file_name"), by_image.get(image.get("id"), ()))
+
+
+def _results(task: Mapping[str, Any]) -> list[Any] | None:
+    """Return the sets of marks of a task of Label Studio, those of people; None for another object."""
+    sets = task.get("annotations", task.get("completions"))
+    if isinstance(sets, list) and isinstance(task.get("data"), dict):
+        kept = [one for one in sets if isinstance(one, dict) and "result" in one and not one.get("was_cancelled")]
+        return [one.get("result") or [] for one in [one for one in kept if one.get("ground_truth")] or kept]
+    flat = [{"value": one} for part in task.values() if isinstance(part, list) for one in part if isinstance(one, dict)]
+    flat = [one for one in flat if any(f"{shape}labels" in one["value"] for shape in _SHAPES)]
+    return [flat] if flat else None
+
+
+def _of_task(task: Mapping[str, Any]) -> Marked:
+    sets, data = _results(task) or [], task.get("data") or task
+    texts = [str(cell) for cell in data.values() if isinstance(cell, str)]
+    named = [text for text in texts if text.partition("?")[0].lower().endswith(IMAGE_SUFFIXES) or "?d=" in text]
+    image = re.sub(r"^\w+://[^/]*/", "", named[0].partition("?d=")[2] or named[0].partition("?")[0]) if named else None
+    if len(sets) > 1:
+        return Marked(task.get("id"), image, (), f"it has {len(sets)} annotations, and none is marked as ground truth")
+    marks, fault = [], ""
+    for one in sets[0] if sets else ():
+        value, kind = one.get("value") or {}, str(one.get("type", ""))
+        shape = next((shape for shape in _SHAPES if f"{shape}labels" in value or kind == shape), "")
+        if not shape and not kind.startswith(_NO_SHAPES):
+            fault = f"{kind or 'a mark'} is not read" if kind != "relation" else fault
+        elif shape == "rectangle" and value.get("rotation"):
+            fault = f"a rectangle is rotated by {value['rotation']:g}°"
+        elif shape:
+            label = str(next(iter(value.get(f"{shape}labels") or ()), ""))
+            box, point = [value.get(key) for key in ("x", "y", "width", "height")], [value.get("x"), value.get("y")]
+            cell = {"rectangle": {"bbox": box}, "keypoint": point, "polygon": [value.get("points")]}[shape]
+            marks.append(Mark(_SHAPES[shape], label, cell))
+    return Marked(task.get("id"), image, marks, fault)
+
+
+def _fiftyone(value: Mapping[str, Any], name: str) -> list[Marked] | None:
+    samples, labels, classes = value.get("samples"), value.get("labels"), value.get("classes")
+    labels = labels if isinstance(labels, dict) else {}
+    found = [one for part in labels.values() if isinstance(part, list) for one in part]
+    if isinstance(classes, list) and found and all(isinstance(one, dict) and "bounding_box" in one for one in found):
+        return [Marked(key, key, _detections(part or (), classes)) for key, part in labels.items()]
+    if not isinstance(samples, list) or not samples or not isinstance(samples[0], dict) or "filepath" not in samples[0]:
+        return None
+    lists = ("detections", "keypoints", "polylines")
+    fields = {
+        key for one in samples for key, part in one.items() if isinstance(part, dict) and not {*lists}.isdisjoint(part)
+    }
+    if len(fields) > 1 and "ground_truth" not in fields:
+        raise UsageError(
+            f"{name}: {len(fields)} fields hold marks: {', '.join(sorted(fields))}",
+            "Export the file with the one of the gold answers, or call it ground_truth.",
+        )
+    field = "ground_truth" if "ground_truth" in fields else next(iter(fields), "")
+    images = []
+    for one in samples:
+        part, known = one.get(field) or {}, one.get("_id", one.get("id"))
+        marks = _detections(part.get("detections") or (), ())
+        for mark in part.get("keypoints") or ():
+            marks += [Mark("point", str(mark.get("label") or ""), point) for point in mark.get("points") or ()]
+        marks += [
+            Mark("region", str(mark.get("label") or ""), mark.get("points")) for mark in part.get("polylines") or ()
+        ]
+        images.append(Marked(known.get("$oid") if isinstance(known, dict) else known, one["filepath"], marks))
+    return images
+
+
+def _detections(found: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> list[Mark]:
+    marks = []
+    for one in found:
+        label = one.get("label")
+        label = classes[label] if isinstance(label, int) and 0 <= label < len(classes) else label or ""
+        crowd = {"iscrowd": 1} if one.get("iscrowd") else {}
+        marks.append(Mark("boxes", str(label), {"bbox": one.get("bounding_box"), **crowd}))
+    return marks

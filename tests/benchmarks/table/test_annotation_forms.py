@@ -1,0 +1,286 @@
+"""Exports of COCO, Label Studio and FiftyOne, and parquet lists, as tables of boxes, points and outlines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import snellen
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.table.benchmark import open_table
+from snellen.errors import DataError, UsageError
+from snellen.types import Text
+
+SIZE = (200, 100)
+BOXES = {
+    "a.png": [("cat", (10, 20, 60, 80)), ("dog", (100, 10, 190, 90))],
+    "b.png": [("cat", (0, 0, 150, 60))],
+    "c.png": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def images(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("images").mkdir()
+    for name in BOXES:
+        Image.new("RGB", SIZE).save(f"images/{name}")
+
+
+def wide(box) -> list[int]:
+    return [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+
+
+def shares(box, most=1):
+    return [number * most / SIZE[at % 2] for at, number in enumerate(wide(box))]
+
+
+def coco(**more):
+    ids = {"cat": 3, "dog": 7}
+    notes = [
+        {"id": at, "image_id": image, "category_id": ids[label], "bbox": wide(box), "area": 10.0, "iscrowd": 0, **more}
+        for image, (name, marks) in enumerate(BOXES.items())
+        for at, (label, box) in enumerate(marks)
+    ]
+    files = [{"id": at, "file_name": name, "width": 200, "height": 100} for at, name in enumerate(BOXES)]
+    categories = [{"id": number, "name": name} for name, number in ids.items()]
+    return {"info": {}, "images": files, "annotations": notes, "categories": categories, "licenses": [{"id": 1}]}
+
+
+def label_studio(*, lean=False):
+    tasks = []
+    for at, (name, marks) in enumerate(BOXES.items()):
+        values = [
+            {
+                **dict(zip(("x", "y", "width", "height"), shares(box, 100), strict=True)),
+                "rotation": 0,
+                "rectanglelabels": [label],
+            }
+            for label, box in marks
+        ]
+        if lean:
+            tasks.append({"id": at, "image": f"/data/upload/1/{name}", "label": values, "annotator": 1})
+        else:
+            result = [{"type": "rectanglelabels", "value": value, "original_width": 200} for value in values]
+            sets = [{"was_cancelled": True, "result": [{}]}, {"result": result}]
+            tasks.append(
+                {"id": at, "data": {"image": f"s3://bucket/{name}?x=1"}, "annotations": sets, "predictions": []}
+            )
+    return tasks
+
+
+def fiftyone(*, lean=False):
+    found = {
+        name: [{"_cls": "Detection", "label": label, "bounding_box": shares(box)} for label, box in marks]
+        for name, marks in BOXES.items()
+    }
+    if lean:
+        classes = ["dog", "cat"]
+        labels = {
+            name.partition(".")[0]: [{**one, "label": classes.index(one["label"])} for one in part] or None
+            for name, part in found.items()
+        }
+        return {"classes": classes, "labels": labels}
+    return {
+        "name": "set",
+        "samples": [
+            {
+                "_id": {"$oid": f"0{at}"},
+                "filepath": f"/far/data/{name}",
+                "ground_truth": {"_cls": "Detections", "detections": part},
+            }
+            for at, (name, part) in enumerate(found.items())
+        ],
+    }
+
+
+FORMS = {
+    "coco": (coco, "pixel:xywh"),
+    "label-studio": (label_studio, "percent:xywh"),
+    "label-studio-min": (lambda: label_studio(lean=True), "percent:xywh"),
+    "fiftyone": (fiftyone, "unit:xywh"),
+    "fiftyone-labels": (lambda: fiftyone(lean=True), "unit:xywh"),
+}
+
+
+def replies(marks) -> str:
+    scaled = [
+        {"bbox_2d": [1000 * number / SIZE[at % 2] for at, number in enumerate(box)], "label": label}
+        for label, box in marks
+    ]
+    return json.dumps(scaled)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_export_is_a_set_of_boxes_for_each_image(form):
+    export, space = FORMS[form]
+    Path("set.json").write_text(json.dumps(export()))
+    samples = list(open_table("set.json").samples(Data(options={"coordinates": "thousand"})))
+    lines = [
+        json.dumps({"id": one.id, "reply": replies(marks)}) for one, marks in zip(samples, BOXES.values(), strict=False)
+    ]
+    Path("replies.jsonl").write_text("\n".join(lines))
+    run = snellen.evaluate("set.json", "replay:replies.jsonl", images="images", out="run")
+    surveyed = run.benchmark.table.survey(run.meta.spec.data)
+    assert (surveyed.kinds["boxes"], str(surveyed.rules.gold)) == (3, space), surveyed.omitted
+    assert any(f"gold coordinates are {space}" in note for note in surveyed.notes)
+    figures = {metric.name: metric.value for metric in run.figures()["strict"]}
+    assert figures["accuracy"] == figures["precision@0.5"] == figures["recall@0.5"] == figures["coco_map"] == 1.0
+    text = next(part.text for part in samples[0].prompt.parts if isinstance(part, Text))
+    assert "Find each of these in the image: " in text and "cat" in text and "dog" in text
+    assert text.partition("\n")[2].startswith(
+        'Answer with all boxes as [{"bbox_2d": [x1, y1, x2, y2], "label": "…"}, …].'
+    )
+
+
+def test_one_category_is_asked_for_by_its_name_and_needs_no_label():
+    export = coco(category_id=3)
+    export["categories"] = export["categories"][:1]
+    Path("set.json").write_text(json.dumps(export))
+    sample = next(open_table("set.json").samples(Data()))
+    assert "Find every cat in the image." in str(sample.prompt.parts[-1].text) and "label" not in sample.target
+
+
+def test_an_image_without_boxes_asks_for_an_empty_set():
+    Path("set.json").write_text(json.dumps(coco()))
+    lines = [json.dumps({"id": "2", "reply": reply}) for reply in ("[]",)]
+    Path("replies.jsonl").write_text("\n".join(lines))
+    run = snellen.evaluate("set.json", "replay:replies.jsonl", images="images", out="run")
+    assert [row["value"] for row in run.scores().to_pylist() if row["value"] is not None][-1] == 1.0
+
+
+def refusal(export) -> str:
+    Path("set.json").write_text(json.dumps(export))
+    with pytest.raises((DataError, UsageError)) as refused:
+        open_table("set.json").table.survey(Data())
+    return str(refused.value)
+
+
+def test_what_is_missing_or_not_read_is_stated():
+    lost = coco()
+    lost["categories"] = lost["categories"][:1]
+    assert "annotation 1 has category 7, which no category names" in refusal(lost)
+    several = fiftyone()
+    for sample in several["samples"]:
+        sample["gold"], sample["model"] = sample.pop("ground_truth"), {"detections": []}
+    assert "2 fields hold marks: gold, model" in refusal(several)
+    brush = [
+        {
+            "id": 1,
+            "data": {"image": "a.png"},
+            "annotations": [{"result": [{"type": "brushlabels", "value": {"rle": []}}]}],
+        }
+    ]
+    assert "none of its 1 images can be asked about: brushlabels is not read" in refusal(brush)
+
+
+@pytest.mark.parametrize(
+    "change", [{"annotations": [{"image_id": 1, "category_id": 3, "bbox": [1, 2, 3, 4]}, 7]}, {"images": [{"id": []}]}]
+)
+def test_a_damaged_export_is_named(change):
+    assert "an export of annotated images is damaged" in refusal(coco() | change)
+
+
+OTHERS = [
+    {"classes": ["a"], "labels": {"x": [1], "y": 3}},
+    {"classes": ["a"], "labels": [1]},
+    {"samples": [{"file": "x"}], "labels": {"x": "abc"}},
+    [{"annotations": [1], "data": {}}],
+    [{"annotations": [{"text": "x"}], "data": {"image": "x.png"}}],
+    [1, 2],
+    "x",
+    {"images": [1], "annotations": [2], "categories": [3]},
+]
+
+
+@pytest.mark.parametrize("value", OTHERS)
+def test_other_objects_are_no_exports(value):
+    from snellen.benchmarks.table.annotation_forms import annotated
+
+    assert annotated(value, "x") is None
+
+
+def test_rotated_boxes_and_two_annotators_leave_their_image_out():
+    tasks = label_studio()
+    tasks[0]["annotations"][1]["result"][0]["value"]["rotation"] = 30
+    tasks[1]["annotations"] *= 2
+    tasks.append({**tasks[0], "id": 9, "annotations": [{"result": label_studio()[0]["annotations"][1]["result"]}]})
+    Path("set.json").write_text(json.dumps(tasks))
+    surveyed = open_table("set.json").table.survey(Data())
+    reasons = [row.reason for row in surveyed.omitted.values()]
+    assert "a rectangle is rotated by 30°" in reasons[0] and "it has 2 annotations" in reasons[1]
+    assert surveyed.samples == 2
+
+
+def test_points_and_outlines_have_a_row_for_each_label():
+    result = [
+        {"type": "keypointlabels", "value": {"x": 10, "y": 20, "width": 1, "keypointlabels": ["nose"]}},
+        {"type": "keypointlabels", "value": {"x": 50, "y": 50, "width": 1, "keypointlabels": ["eye"]}},
+        {"type": "keypointlabels", "value": {"x": 60, "y": 50, "width": 1, "keypointlabels": ["eye"]}},
+        {"type": "polygonlabels", "value": {"points": [[0, 0], [50, 0], [50, 50]], "polygonlabels": ["sail"]}},
+        {"type": "choices", "value": {"choices": ["sharp"]}},
+    ]
+    Path("set.json").write_text(json.dumps([{"id": 4, "data": {"img": "a.png"}, "annotations": [{"result": result}]}]))
+    samples = list(open_table("set.json").samples(Data(options={"coordinates": "percent"})))
+    assert [(one.id, one.kind) for one in samples] == [("4:nose", "point"), ("4:eye", "points"), ("4:sail", "region")]
+    texts = [str(one.prompt.parts[-1].text).partition("\n")[0] for one in samples]
+    assert texts == [
+        "Point to the nose in the image.",
+        "Point to every eye in the image.",
+        "Outline the sail in the image.",
+    ]
+    from snellen.scoring.scorers import by_kind
+
+    given = ["[10, 20]", "[[50, 50], [60, 50]]", "[[0, 0], [50, 0], [50, 50]]"]
+    assert [by_kind(one, reply).value for one, reply in zip(samples, given, strict=True)] == [1.0, 1.0, 1.0]
+
+
+def test_annotations_with_questions_stay_rows_of_their_own():
+    rows = [{"image_id": 0, "category_id": 3, "bbox": [0, 0, 9, 9], "question": "What?", "answer": "cat"}]
+    Path("set.json").write_text(json.dumps({**coco(), "annotations": rows}))
+    assert open_table("set.json").table.survey(Data()).kinds == {"text": 1}
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([[10.0, 20.0, 60.0, 80.0], [100.0, 10.0, 190.0, 90.0], [0.5, 0.5, 150.0, 60.0]], "box"),
+        (
+            [
+                [[10.0, 20.0, 60.0, 80.0], [100.0, 10.0, 190.0, 90.0]],
+                [[0.0, 5.0, 150.0, 60.0], [1.0, 2.0, 3.0, 4.0]],
+                [[1.0, 2.0, 190.0, 99.0], [1.0, 2.0, 3.0, 9.0]],
+            ],
+            "boxes",
+        ),
+        (
+            [
+                [{"bbox": [10, 20, 60, 80], "label": "cat"}],
+                [{"bbox": [100, 10, 190, 90], "label": "dog"}],
+                [{"bbox": [0, 0, 150, 60], "label": "cat"}],
+            ],
+            "boxes",
+        ),
+        ([{"bbox": [[10, 20, 60, 80], [100, 10, 190, 90]], "category": ["cat", "dog"]}] * 3, "boxes"),
+    ],
+)
+def test_parquet_lists_and_structs_are_boxes(cells, kind):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({"image": [*BOXES], "question": ["Where?"] * 3, "answer": cells})
+    pq.write_table(table, "set.parquet")
+    surveyed = open_table("set.parquet").table.survey(Data(options={"gold-space": "pixel:xyxy"}))
+    assert surveyed.kinds == {kind: 3}, surveyed.omitted
+    samples = list(
+        open_table("set.parquet").samples(Data(options={"gold-space": "pixel:xyxy", "coordinates": "pixel"}))
+    )
+    from snellen.scoring.scorers import by_kind
+
+    golds = cells[0]
+    if isinstance(golds, dict):
+        golds = [{"bbox": box, "label": name} for box, name in zip(golds["bbox"], golds["category"], strict=True)]
+    assert by_kind(samples[0], json.dumps(golds)).value == 1.0
