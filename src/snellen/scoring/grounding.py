@@ -186,12 +186,11 @@ def _paired(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> set[int]:
         for place, other in enumerate(gold)
         if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
     ]
-    used, taken = set[int](), set[int]()
+    used: set[tuple[str, int]] = set()
     for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
-        if share >= OVERLAP and at not in used and place not in taken:
-            used.add(at)
-            taken.add(place)
-    return used
+        if share >= OVERLAP and not {("p", at), ("g", place)} & used:
+            used |= {("p", at), ("g", place)}
+    return {at for side, at in used if side == "p"}
 
 
 def right_places(value: Value, gold: Value) -> set[int]:
@@ -282,20 +281,14 @@ def _oddness(value: Value, frame: Frame) -> str:
 def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
     """Return the F1 of a set of boxes, with precision and recall; boxes match within a label where the gold has labels.
 
-    As COCO has it, a crowd need not be found, and boxes that lie in it by half or more count neither way. Of an image without gold
-    boxes an empty set is right.
+    As COCO has it, a crowd need not be found, and boxes that lie in it by half or more count neither way.
     """
     right, crowds = right_places(value, gold), [one for one in gold if one.crowd]
-    labelled = any(one.label for one in gold)
-    ignored = sum(
-        any(_lies_in(one.numbers, crowd.numbers) for crowd in crowds if not labelled or _same_label(one, crowd))
-        for at, one in enumerate(value)
-        if at not in right
-    )
-    found, sought = len(value) - ignored, len(gold) - len(crowds)
-    precision = len(right) / found if found else float(not sought)
-    recall = len(right) / sought if sought else 1.0
-    f1 = 2 * len(right) / (found + sought) if found + sought else 1.0
+    ignored = [at for at, one in enumerate(value) if at not in right and any(_lies_in(one, crowd) for crowd in crowds)]
+    hits, found, sought = len(right), len(value) - len(ignored), len(gold) - len(crowds)
+    precision = hits / found if found else float(not sought)
+    recall = hits / sought if sought else 1.0
+    f1 = 2 * hits / (found + sought) if found + sought else 1.0
     boxes = [[[*map(float, one.numbers), one.label.casefold(), one.score] for one in part] for part in (value, gold)]
     for box, one in zip(boxes[1], gold, strict=True):
         box += [one.crowd, None if one.area is None else float(one.area)] if one.crowd or one.area is not None else []
@@ -303,13 +296,12 @@ def _set_score(value: Value, gold: Value) -> tuple[float, dict[str, Any]]:
     return f1, detail
 
 
-def _same_label(one: Located, other: Located) -> bool:
-    return one.label.casefold() == other.label.casefold()
-
-
-def _lies_in(box: Numbers, crowd: Numbers) -> bool:
-    sides = [min(box[at + 2], crowd[at + 2]) - max(box[at], crowd[at]) for at in (0, 1)]
-    return min(sides) > 0 and sides[0] * sides[1] >= OVERLAP * (box[2] - box[0]) * (box[3] - box[1])
+def _lies_in(one: Located, crowd: Located) -> bool:
+    """Return True if half or more of a box lies in a crowd of its label."""
+    box, around = one.numbers, crowd.numbers
+    sides = [min(box[at + 2], around[at + 2]) - max(box[at], around[at]) for at in (0, 1)]
+    is_within = min(sides) > 0 and sides[0] * sides[1] >= OVERLAP * (box[2] - box[0]) * (box[3] - box[1])
+    return is_within and crowd.label.casefold() in ("", one.label.casefold())
 
 
 def _nothing(kind: str, gold: Value) -> dict[str, Any]:
