@@ -218,10 +218,6 @@ class Published(Struct, frozen=True):
     by: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
 
-    def __hash__(self) -> int:
-        """Hash by what names the table: a mapping such as `settings` has no hash."""
-        return hash((self.title, self.source, self.columns))
-
     def text(self, at: int, value: float) -> str:
         """Return a value of a column as it is shown: a fraction in per cent, a number as it is."""
         return f"{value:g}" if self.metrics[at] in self.numbers else f"{100 * value:.2f}"
