@@ -174,7 +174,7 @@ def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list
             names = ([run.name] if len(runs) > 1 else []) + ([profile] if named else [])
             label = escape_invisible(" · ".join(names) or profile)
             cycle, colour = divmod(place if many else len(every), SERIES)
-            series = Series(label, run.name, profile, tuple(metrics), tally, colour + 1, cycle if many else 0)
+            series = Series(label, run.name, profile, tuple(metrics), tally, colour + 1, cycle)
             every.append(series)
             if number == 0:
                 first.append(series)

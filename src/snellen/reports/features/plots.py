@@ -13,7 +13,6 @@ from snellen.features.plot_data import FeatureMap, PrecisionRecallCurve
 from snellen.features.probes.results import ClassAccuracy
 from snellen.features.says_sees import QUADRANTS, ClassPoint, SaysSees, accuracy_threshold
 from snellen.reports.plots.base import (
-    SERIES,
     Plot,
     draw_interval,
     legend_height,
@@ -247,7 +246,7 @@ def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int)
             members[:, 1],
             s=size,
             color=series_colour(place + 1),
-            marker=mark_of(place + place // SERIES + 1),
+            marker=mark_of(place + 1),
             alpha=0.6,
             lw=0,
         )

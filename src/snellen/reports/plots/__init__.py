@@ -13,6 +13,7 @@ from snellen.reports.plots.bars import breakdown_plots, gain_plots
 from snellen.reports.plots.base import (
     Plot,
     Series,
+    draw_dots,
     file_legend,
     file_legend_height,
     new_figure,
@@ -76,7 +77,7 @@ def forest_plot(series: Sequence[Series]) -> Plot | None:
             alpha=0.45,
         )
         urls = [metric_link(m.name, column.tally, column.run, column.profile) for m in listed]
-        axes.scatter([m.value or 0.0 for m in listed], at, s=18, color=tint, zorder=3, linewidths=0, urls=urls)
+        draw_dots(axes, [m.value or 0.0 for m in listed], at, tint, urls, cycle=column.cycle)
     ticks = [(chance, place[name]) for name, chance in chances.items()]
     axes.vlines(
         [x for x, _ in ticks],
@@ -90,7 +91,7 @@ def forest_plot(series: Sequence[Series]) -> Plot | None:
     axes.set_ylim(-len(names) + 0.4, 0.6)
     axes.spines["left"].set_visible(False)
     percent_axis(axes, "x")
-    file_legend(axes, [(column.label, column.colour) for column in series])
+    file_legend(axes, [(column.label, column.number) for column in series])
     return Plot(
         "Scores with intervals",
         "Dots are scores, bars 95 % intervals, dotted ticks chance. Each dot links to its incorrect answers.",

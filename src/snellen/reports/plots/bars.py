@@ -40,7 +40,7 @@ class Bar(Struct, frozen=True):
 
 
 class BarSeries(Struct, frozen=True):
-    """The bars of one run by row; its label, and its colour on the page (1 to 8), which its marker follows."""
+    """The bars of one run by row; its label, and the number of its colour on the page, which its marker follows."""
 
     label: str
     colour: int
@@ -138,7 +138,7 @@ def breakdown_plots(series: Sequence[Series], taken: set[str]) -> list[Plot]:
             if metric.chance is not None:
                 chances[row] = metric.chance
         for meta, bars in by_column.items():
-            parts.setdefault(meta, []).append(BarSeries(column.label, column.colour, bars))
+            parts.setdefault(meta, []).append(BarSeries(column.label, column.number, bars))
     ticks = "; dotted ticks are chance" if chances else ""
     caption = f"The benchmark's own figure over each part, with 95 % intervals{ticks}. Each bar links to its answers."
     return [
@@ -149,7 +149,7 @@ def breakdown_plots(series: Sequence[Series], taken: set[str]) -> list[Plot]:
 
 def gain_plots(comparisons: Sequence[PairedView], series: Sequence[Series], taken: set[str]) -> list[Plot]:
     """Plot the differences of published metrics from the first run of a benchmark, paired; one plot for each first run."""
-    colours = {column.run: column.colour for column in series}
+    colours = {column.run: column.number for column in series}
     plots = []
     for base in dict.fromkeys(pair.second for pair in comparisons if pair.units):
         own = [_gains(pair, colours[pair.first]) for pair in comparisons if pair.second == base and pair.units]

@@ -45,6 +45,11 @@ class Series(Struct, frozen=True):
     colour: int
     cycle: int = 0
 
+    @property
+    def number(self) -> int:
+        """Return the number of its colour and marker, which begin anew after eight."""
+        return self.colour + SERIES * self.cycle
+
 
 class Plot(Struct, frozen=True):
     """A figure of the page: title, one sentence that says how to read it, and the drawing."""
@@ -79,6 +84,11 @@ def series_colour(number: int) -> str:
     return COLOURS[f"series-{(number - 1) % SERIES + 1}"]
 
 
+def hollow(number: int) -> bool:
+    """Return True for a series whose colour was used up before, once or three times: its marks are hollow."""
+    return (number - 1) // SERIES % 2 == 1
+
+
 def new_figure(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
     """Create an empty figure and its axes; sizes in inches."""
     from matplotlib.figure import Figure
@@ -91,6 +101,21 @@ def new_figure(height: float, width: float = WIDTH) -> tuple[Figure, Axes]:
 def short_label(text: str, characters: int = 24) -> str:
     """Return a text as a label of at most this many characters, on one line, without invisible characters."""
     return shorten(escape_invisible(text).replace("\n", " "), characters)
+
+
+def short_labels(texts: Sequence[str], characters: int = 24) -> list[str]:
+    """Return a label for each text; those that would be cut alike keep their ends, and have a number where these are alike too."""
+    labels = {text: short_label(text, characters) for text in texts}
+    for label in set(labels.values()):
+        alike = [text for text in labels if labels[text] == label]
+        if len(alike) > 1:
+            head = characters // 3
+            shown = [escape_invisible(text).replace("\n", " ") for text in alike]
+            ends = [f"{text[:head]}…{text[head + 1 - characters :]}" for text in shown]
+            if len({*ends}) < len(ends):
+                ends = [f"{label[: characters - 4]}… {number}" for number in range(1, len(ends) + 1)]
+            labels |= dict(zip(alike, ends, strict=True))
+    return [labels[text] for text in texts]
 
 
 def draw_interval(
@@ -186,12 +211,13 @@ def name_lines(axes: Axes, ends: Sequence[LineEnd], height: float, characters: i
     gap = max(0.055, 1.06 * LINE / max(0.5, height - 0.6))
     places = spread([end.y for end in ends], gap, 0.0, 1.02)
     moved = [abs(place - end.y) > gap / 2 for end, place in zip(ends, places, strict=True)]
-    for end, place, led in zip(ends, places, moved, strict=True):
+    labels = short_labels([end.name for end in ends], characters)
+    for end, label, place, led in zip(ends, labels, places, moved, strict=True):
         leader: dict[str, Any] | None = None
         if led:
             leader = {"arrowstyle": "-", "color": end.colour, "lw": 0.6, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3}
         axes.annotate(
-            short_label(end.name, characters),
+            label,
             (end.x, end.y),
             (_AT if any(moved) else 1.01, place),
             xycoords="data",
@@ -207,8 +233,8 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def mark_of(number: int) -> str:
-    """Return the marker of a series, so that colour is not all that tells it from others."""
-    return _MARKS[(number - 1) % len(_MARKS)]
+    """Return the marker of a series, so that colour is not all that tells it from others; a colour has another each time."""
+    return _MARKS[(number - 1 + (number - 1) // SERIES) % len(_MARKS)]
 
 
 def line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[Any] = ()) -> None:
@@ -229,7 +255,7 @@ def line_legend(axes: Axes, known: Sequence[tuple[str, int]], styles: Sequence[A
         )
         for place, (_, number) in enumerate(known)
     ]
-    labels = [short_label(label, 34) for label, _ in known]
+    labels = short_labels([label for label, _ in known], 34)
     legend_of(axes, handles, labels, _columns(labels))
 
 
@@ -239,8 +265,11 @@ def file_legend(axes: Axes, known: Sequence[tuple[str, int]]) -> None:
         return
     from matplotlib.patches import Patch
 
-    handles = [Patch(facecolor=series_colour(number), linewidth=0) for _, number in known]
-    labels = [short_label(label, 34) for label, _ in known]
+    handles = [
+        Patch(facecolor=COLOURS["paper"] if hollow(number) else tint, edgecolor=tint, linewidth=1.4 * hollow(number))
+        for number, tint in ((number, series_colour(number)) for _, number in known)
+    ]
+    labels = short_labels([label for label, _ in known], 34)
     legend_of(axes, handles, labels, _columns(labels))
 
 

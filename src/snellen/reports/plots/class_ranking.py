@@ -150,7 +150,7 @@ def _ranking(runs: Sequence[Series], group: QuestionGroup, name: str) -> Plot:
     axes.set_xticks([0.0, 1.0], ["worst", "best"])
     axes.set_xlabel(f"{len(known[0][1]):,} classes")
     if not named:
-        file_legend(axes, [(column.label, column.colour) for column, _ in known])
+        file_legend(axes, [(column.label, column.number) for column, _ in known])
     if len(known) == 1:
         _histogram(axes, [answers.share for answers in known[0][1].values()])
     axes.spines["left"].set_visible(False)
@@ -186,11 +186,11 @@ def _one_order(known: Sequence[tuple[Series, Mapping[str, ClassAnswers]]], group
             )
             for place in places
         ]  # fmt: skip
-        axes.scatter(places, share, s=14, color=tint, lw=0, marker=mark_of(column.colour), zorder=3, urls=urls)
+        axes.scatter(places, share, s=14, color=tint, lw=0, marker=mark_of(column.number), zorder=3, urls=urls)
     percent_axis(axes, "y")
     axes.set_xlabel(f"{len(order):,} classes, the worst of {short_label(labels[0], 30)} first")
     axes.spines["left"].set_visible(False)
-    line_legend(axes, [(column.label, column.colour) for column, _ in known])
+    line_legend(axes, [(column.label, column.number) for column, _ in known])
     texts = [_changes(order, known[0][1], part, column.label) for column, part in known[1:]]
     return Plot(
         f"Accuracy by class in one order: {_group_name(group)}",
@@ -220,7 +220,7 @@ def _bins(known: Sequence[tuple[Series, Mapping[str, ClassAnswers]]], group: Que
         shares = np.array([answers.share for answers in part.values()])
         counts = page_histogram(shares)
         bars = {f"{label.replace('-', ' to ')} %": Bar(float(count)) for label, count in counts.items()}
-        series.append(BarSeries(column.label, column.colour if len(known) > 1 else 1, bars))
+        series.append(BarSeries(column.label, column.number if len(known) > 1 else 1, bars))
         order = rank_classes(part)
         worst, best = (f"{class_name(path)} ({100 * answers.share:.1f} %)" for path, answers in (order[0], order[-1]))
         gap = 100 * float(np.ptp(shares))

@@ -10,15 +10,16 @@ import numpy as np
 from msgspec import Struct, structs
 
 from snellen.reports.plots.base import (
-    SERIES,
     Plot,
     Series,
+    hollow,
     legend_height,
     line_legend,
     mark_of,
     new_figure,
     series_colour,
     short_label,
+    short_labels,
     unique_name,
 )
 from snellen.reports.plots.svg import COLOURS, inline_svg
@@ -38,7 +39,7 @@ class ScoreGrid(Struct, frozen=True):
         scores: model to data set to share.
         order: of the data sets; those that are not in it are not drawn. Empty: by first appearance.
         models: what the models are called, `encoders` or `runs`.
-        colours: model to its colour on the page (1 to 8); others have them in order.
+        colours: model to the number of its colour on the page; others have them in order.
     """
 
     name: str
@@ -106,7 +107,7 @@ def radar_plot(grid: ScoreGrid, name: str, remark: str = "") -> Plot:
         place = (1.07 * cos(angle), 1.1 * sin(angle))
         text = "\n".join(wrap(short_label(label, 30), 16))
         axes.annotate(text, place, ha=side, va="center", fontsize=9)
-    styles = ["-" if number < SERIES else (0, (4, 2)) for number in range(len(models))]
+    styles = [(0, (4, 2)) if hollow(grid.colour(model)) else "-" for model in models]
     for number, model in enumerate(models):
         # A score below 0, as one against chance can be, stands in the centre.
         share = [np.maximum(0.0, grid.scores[model].get(label, np.nan) - base) / (1 - base) for label in sets]
@@ -133,6 +134,7 @@ def _rank_plot(grid: ScoreGrid, test: RankTest, name: str) -> Plot:
     Source: Demšar 2006, JMLR 7:1, figure 1.
     """
     models = list(grid.scores)
+    labels = short_labels(models, 20)
     order = sorted(range(len(models)), key=lambda place: (test.ranks[place], place))
     ranks = [test.ranks[place] for place in order]
     bars = _joined(ranks, test.distance)
@@ -157,8 +159,7 @@ def _rank_plot(grid: ScoreGrid, test: RankTest, name: str) -> Plot:
         side, tint = (1 - 0.06 * wide if left else len(models) + 0.06 * wide), series_colour(grid.colour(models[model]))
         axes.plot([rank, rank, side], [0, y, y], color=tint, lw=1.0)
         axes.scatter([rank], [0], s=22, color=tint, lw=0, marker=mark_of(grid.colour(models[model])), zorder=3)
-        label = short_label(models[model], 20)
-        label = f"{label}  {rank:.2f}" if left else f"{rank:.2f}  {label}"
+        label = f"{labels[model]}  {rank:.2f}" if left else f"{rank:.2f}  {labels[model]}"
         shift, align = ((-4, 0), "right") if left else ((4, 0), "left")
         axes.annotate(label, (side, y), shift, textcoords="offset points", ha=align, va="center", fontsize=9)
     for number, (low, high) in enumerate(bars):
@@ -199,7 +200,7 @@ def run_grids(runs: Sequence[RunView], first: Sequence[Series]) -> list[ScoreGri
             if own is not None and own.name in shares:
                 by_model = suites.setdefault(run.benchmark, {})
                 by_model.setdefault(series.run, {})[task] = shares[own.name]
-    colours = {series.run: series.colour for series in first}
+    colours = {series.run: series.number for series in first}
     grids = [ScoreGrid("benchmarks", "headline score", "benchmarks", headlines)]
     for name, of in suites.items():
         what = f"score in {short_label(name, 30)}"
