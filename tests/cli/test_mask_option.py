@@ -35,7 +35,12 @@ def test_masks_belong_to_a_run_by_their_content_and_an_image_without_one_fails_a
     (tmp_path / "moved").rename(tmp_path / "again")
     assert snellen(*run[:-1], "s", "--mask", "again").status == 0, "the place of the masks does not count"
     said = snellen(*run[:-1], "t", "--mask", "nowhere")
-    assert said.status != 0 and "nowhere" in " ".join(said.err.split())
+    assert said.status == 2 and "nowhere is not there; a folder of masks was expected" in " ".join(said.err.split())
+    for name, found in (("again/birds/1.png", "a file"), ("q.csv", "a file"), ("question", "not there")):
+        said = snellen(*run[:-1], "u", "--mask", name)
+        told = " ".join(said.err.split())
+        assert said.status == 2 and f"{name} is {found}; a folder of masks was expected" in told, said.err
+        assert "No column of a table names masks" in told and not Path("u/results.jsonl").exists()
 
 
 def test_the_masks_of_another_users_run_are_not_read(snellen, tmp_path):

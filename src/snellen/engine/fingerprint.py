@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,7 +36,7 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     questions pick the frames of their videos by a rule, the rules are named.
 
     Raises:
-        UsageError: such questions, and settings that ask for other frames.
+        UsageError: such questions, and settings that ask for other frames; masks that lie in no folder.
     """
     prompts, picks = _prompts(benchmark, spec, model)
     parts: dict[str, Any] = {
@@ -44,8 +45,13 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     }
     if picks:
         parts["frames"] = picks
-    if spec.options.media.mask:
-        parts["masks"] = content_digest(spec.options.media.mask)
+    if mask := spec.options.media.mask:
+        if not Path(mask).is_dir():
+            raise UsageError(
+                f"--mask {mask} is {'a file' if Path(mask).exists() else 'not there'}; a folder of masks was expected",
+                "Name the folder; a mask in it has the path of its image or the end of it. No column of a table names masks.",
+            )
+        parts["masks"] = content_digest(mask)
     return parts
 
 
