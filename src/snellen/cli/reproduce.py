@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import structs
+from msgspec import to_builtins
 
 from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, show, show_json
@@ -59,10 +59,8 @@ def reproduce(
     else:
         if not benchmark:
             raise UsageError("no benchmark is named", "Name one of docs/reproductions.md, or a run with --run RUN.")
-        readers, agents = InlineReaderOptions(), AgentOptions()
-        call = RunCall(
-            options, data, generation, endpoint, media, local, agents, workers, budget, judging, readers, output
-        )
+        own = (options, data, generation, endpoint, media, local, AgentOptions(), workers, budget, judging)
+        call = RunCall(*own, InlineReaderOptions(), output)
         performed = perform_call(benchmark, call, lambda spec, each: _as_published(spec, each, judging))
         if performed is None:
             return
@@ -109,14 +107,12 @@ def _show_all(outcome: ModelOutcome, profile: str | None, *, as_json: bool) -> i
     if as_json:
         failures = [failure_json(failure) for failure in outcome.failures]
         show_json({"reproductions": [_facts(run, tables) for run, tables in found], "failures": failures})
-    for run, tables in found:
-        if not as_json:
-            for table in tables:
-                show(*_tables(run, table))
-            if not tables:
-                show(f"{run.benchmark.name}: no published figure is known")
-    lacking = any(metric.value is None for _, tables in found for table in tables for metric in table.own.values())
-    lacking = lacking or any(not table.own for _, tables in found for table in tables)
+    for run, tables in () if as_json else found:
+        show(*(each for table in tables for each in _tables(run, table)))
+        if not tables:
+            show(f"{run.benchmark.name}: no published figure is known")
+    owned = [list(table.own.values()) for _, tables in found for table in tables]
+    lacking = any(not own or any(metric.value is None for metric in own) for own in owned)
     return outcome.status or (UNANSWERED if lacking else 0)
 
 
@@ -126,44 +122,46 @@ def _part(run: Run) -> str:
 
 
 def _tables(run: Run, found: Reproduction) -> list[Any]:
-    own = found.own
-    title = f"{found.title} ({found.source})\nown: {run.meta.spec.model} in {run.path}, profile {found.profile}"
+    title = (
+        f"{found.table.title} ({found.table.source})\nown: {run.meta.spec.model} in {run.path}, profile {found.profile}"
+    )
     figures = new_table(title, ["published of", "metric"], ["published", "own", "95 % interval", "inside"])
     for each in found.figures:
-        metric = own.get(each.metric)
-        inside = {None: "–", True: "yes", False: "no"}[each.inside]
+        metric = found.own.get(each.metric)
+        own = "–" if metric is None or metric.value is None else _text(metric, metric.value)
         ends = "–" if metric is None or metric.ci95 is None else " – ".join(_text(metric, end) for end in metric.ci95)
         kind = f" ({each.kind})" if each.kind not in ("model", each.row.lower()) else ""
-        figures.add_row(
-            each.row + kind,
-            each.metric,
-            each.text,
-            _text(metric, None if metric is None else metric.value),
-            ends,
-            inside,
-        )
+        inside = {None: "–", True: "yes", False: "no"}[each.inside]
+        figures.add_row(each.row + kind, each.metric, each.text, own, ends, inside)
     settings = new_table(None, ["setting", "published", "own", ""])
     for setting in found.settings:
         settings.add_row(setting.name, setting.published or "unknown", setting.own, setting.state)
-    source = f"published settings: {found.settings_source}" if found.settings_source else ""
-    settings.caption = "\n".join(filter(None, (source, _part(run)))) or None
+    source = dict(found.table.settings).get("source")
+    lines = [f"published settings: {source}" if source else "", _part(run)]
+    settings.caption = "\n".join(filter(None, lines)) or None
     return [figures, settings]
 
 
-def _text(metric: Metric | None, value: float | None) -> str:
+def _text(metric: Metric, value: float) -> str:
     """Return an own value in the unit of the published one."""
-    if metric is None or value is None:
-        return "–"
     return f"{100 * value:.2f}" if metric.unit == "fraction" else f"{value:g}"
 
 
 def _facts(run: Run, tables: Sequence[Reproduction]) -> Mapping[str, Any]:
-    facts = {"run": str(run.path), "benchmark": run.benchmark.name, "model": run.meta.spec.model}
-    part = {"is_part": not run.meta.coverage.full, "part": _part(run)}
     published = [
-        {**structs.asdict(table), "own": [structs.asdict(metric) for metric in table.own.values()]} for table in tables
+        {
+            **{
+                "title": found.table.title,
+                "source": found.table.source,
+                "by": found.table.by,
+                "profile": found.profile,
+            },
+            "own": to_builtins(list(found.own.values())),
+            "figures": to_builtins(found.figures),
+            "settings": to_builtins(found.settings),
+            "settings_source": dict(found.table.settings).get("source"),
+        }
+        for found in tables
     ]
-    for table in published:
-        for name in ("figures", "settings"):
-            table[name] = [structs.asdict(each) for each in table[name]]
-    return {**facts, **part, "published": published}
+    facts = {"run": str(run.path), "benchmark": run.benchmark.name, "model": run.meta.spec.model}
+    return {**facts, "is_part": not run.meta.coverage.full, "part": _part(run), "published": published}

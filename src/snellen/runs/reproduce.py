@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -14,22 +14,18 @@ from snellen.runs.run import Run
 from snellen.runs.scoring import profiles_of
 from snellen.types import Generation, MediaSettings, Metric
 
-SAMPLING, TOKENS, PIXELS = (
-    ("temperature", "top_p", "repeats"),
-    ("max_tokens",),
-    ("max_pixels", "min_pixels", "max_long_side"),
-)
+SAMPLING, TOKENS, PIXELS = ("temperature", "top_p"), ("max_tokens",), ("max_pixels", "min_pixels", "max_long_side")
+STATED = frozenset((*SAMPLING, *TOKENS, *PIXELS, "repeats"))
 AUTHORS = "authors"
-State = Literal["same", "differs", "unknown"]
 
 
 class ProtocolSetting(Struct, frozen=True):
-    """One setting of published figures (None: no source says it) and of a run."""
+    """One setting of published figures (None: no source says it) and of a run; `state` is same, differs or unknown."""
 
     name: str
     published: str | None
     own: str
-    state: State
+    state: str
 
 
 class ReproducedFigure(Struct, frozen=True):
@@ -44,47 +40,30 @@ class ReproducedFigure(Struct, frozen=True):
 
 
 class Reproduction(Struct, frozen=True):
-    """A published table, the run's figures under the nearest profile, and the settings of both.
+    """A published table, its figures, the run's own metrics by name under the nearest profile, and the settings of both."""
 
-    Attributes:
-        title, source, by: of the table; `by` may be empty.
-        profile: the profile of `own`.
-        own: the run's metrics by name; one that the run lacks is missing.
-        figures: what is published.
-        settings: what may differ.
-        settings_source: where the published settings stand; empty: nowhere.
-    """
-
-    title: str
-    source: str
-    by: str
+    table: Published
     profile: str
     own: Mapping[str, Metric]
-    figures: tuple[ReproducedFigure, ...]
-    settings: tuple[ProtocolSetting, ...]
-    settings_source: str = ""
+    figures: Sequence[ReproducedFigure]
+    settings: Sequence[ProtocolSetting]
 
 
 def published_settings(benchmark: Benchmark) -> Mapping[str, Any]:
     """Return the settings of the first published figures whose sampling, tokens or pixels a source says; empty without."""
     known = (dict(table.settings) for table in benchmark.published)
-    stated = (settings for settings in known if {*SAMPLING, *TOKENS, *PIXELS} & settings.keys())
-    return next(stated, {})
+    return next((settings for settings in known if STATED & settings.keys()), {})
 
 
 def as_published(spec: RunSpec, settings: Mapping[str, Any]) -> RunSpec:
     """Return a run's settings with published ones in place of those that nobody chose."""
 
-    def filled(chosen: Any, names: tuple[str, ...]) -> Any:
-        return structs.replace(
-            chosen, **{n: settings[n] for n in names if n in settings and getattr(chosen, n) is None}
-        )
+    def filled(chosen: Any, names: Sequence[str]) -> Any:
+        wanted = {name: settings[name] for name in names if name in settings and getattr(chosen, name) is None}
+        return structs.replace(chosen, **wanted)
 
-    options = structs.replace(
-        spec.options,
-        generation=filled(spec.options.generation, ("temperature", "top_p", *TOKENS)),
-        media=filled(spec.options.media, PIXELS),
-    )
+    generation = filled(spec.options.generation, (*SAMPLING, *TOKENS))
+    options = structs.replace(spec.options, generation=generation, media=filled(spec.options.media, PIXELS))
     repeats = settings.get("repeats", 1) if spec.repeats == 1 else spec.repeats
     return structs.replace(spec, options=options, repeats=repeats)
 
@@ -102,22 +81,12 @@ def reproductions(run: Run, profile: str | None = None) -> list[Reproduction]:
     profiles_of(run.benchmark, profile)  # one that nobody knows is refused, also where nothing is published
     made = []
     for table in run.benchmark.published:
-        wanted = profile or _scored_by(table, run.benchmark) or table.profile
-        name = wanted if profile or wanted in run.benchmark.score else next(iter(run.benchmark.score))
+        name = profile or _scored_by(table, run.benchmark) or table.profile
+        if profile is None and name not in run.benchmark.score:
+            name = next(iter(run.benchmark.score))
         name, metrics = next(iter(run.figures(name).items()))
         own = {metric.name: metric for metric in metrics if metric.name in table.metrics}
-        made.append(
-            Reproduction(
-                table.title,
-                table.source,
-                table.by,
-                name,
-                own,
-                tuple(_figures(table, own)),
-                tuple(_settings(run, table, name)),
-                str(dict(table.settings).get("source", "")),
-            )
-        )
+        made.append(Reproduction(table, name, own, _figures(table, own), _settings(run, table, name)))
     return made
 
 
@@ -142,88 +111,75 @@ def _figures(table: Published, own: Mapping[str, Metric]) -> list[ReproducedFigu
 
 def _settings(run: Run, table: Published, profile: str) -> list[ProtocolSetting]:
     known, spec = dict(table.settings), run.meta.spec
-    own = _own_generation(run)
-    sampling = {**{name: getattr(own, name) for name in SAMPLING[:2]}, "repeats": spec.repeats}
-    pixels = {name: getattr(spec.options.media, name) for name in PIXELS}
-    changed = ", ".join(changed_settings(spec.options.media, Generation())) or "sent as they are"
-    scored = _scored_by(table, run.benchmark)
+    options, first = spec.options, next(iter(run.answers()), None)
+    asked = (None if first is None else first[0].prompt.generation) or Generation()
+    own: dict[str, Any] = {  # what was chosen, else what the prompts ask for
+        name: options.extra_body.get(name, default if (chosen := getattr(options.generation, name)) is None else chosen)
+        for name, default in ((name, getattr(asked, name)) for name in (*SAMPLING, *TOKENS))
+    }
+    sampling = {**{name: own[name] for name in SAMPLING}, "repeats": spec.repeats}
+    pixels = {name: getattr(options.media, name) for name in PIXELS}
+    changed = ", ".join(changed_settings(options.media, Generation())) or "sent as they are"
+    only = all(name in known for name in PIXELS) or options.media == MediaSettings(**pixels)
+    judge, judged_by = known.get("judge"), _judge(run, profile)
     return [
-        _judge(run, known, profile),
-        _values("pixels", known, pixels, changed, others=spec.options.media != MediaSettings()),
-        _values("sampling", known, sampling, _listed(sampling), others=False),
-        _values("tokens", known, {"max_tokens": own.max_tokens}, _listed({"max_tokens": own.max_tokens}), others=False),
-        ProtocolSetting("prompt", None, _prompt(spec), "unknown"),
+        _compared("judge", judge, judged_by, same=_model(judged_by) == _model(str(judge))),
+        _values("pixels", known, pixels, changed, only=only),
+        _values("sampling", known, sampling, _listed(sampling)),
+        _values("tokens", known, {name: own[name] for name in TOKENS}, _listed({name: own[name] for name in TOKENS})),
+        _compared("prompt", None, _prompt(spec)),
         _subset(run, known),
-        ProtocolSetting(
-            "profile", scored, profile, "unknown" if scored is None else "same" if scored == profile else "differs"
-        ),
+        _compared("profile", scored := _scored_by(table, run.benchmark), profile, same=scored == profile),
     ]
 
 
-def _values(name: str, known: Mapping[str, Any], own: Mapping[str, Any], text: str, *, others: bool) -> ProtocolSetting:
-    """Return a setting of several values; it is the same where every published one is, and no other was changed."""
+def _compared(name: str, published: str | None, own: str, *, same: bool = False) -> ProtocolSetting:
+    return ProtocolSetting(name, published, own, "unknown" if published is None else "same" if same else "differs")
+
+
+def _values(
+    name: str, known: Mapping[str, Any], own: Mapping[str, Any], text: str, *, only: bool = True
+) -> ProtocolSetting:
+    """Return a setting of several values; `only` says that nothing beside them was changed."""
     stated = {each: known[each] for each in own if each in known}
-    if not stated:
-        return ProtocolSetting(name, None, text, "unknown")
-    same = all(own[each] == value for each, value in stated.items()) and (
-        not others or all(each in stated for each in own)
-    )
-    return ProtocolSetting(name, _listed(stated), text, "same" if same else "differs")
+    same = only and all(own[each] == value for each, value in stated.items())
+    return _compared(name, _listed(stated) or None, text, same=same)
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} {'of the model' if value is None else format(value, 'g')}" for name, value in values.items()
-    )
+    texts = ((name, "of the model" if value is None else f"{value:g}") for name, value in values.items())
+    return ", ".join(f"{name} {text}" for name, text in texts)
 
 
-def _own_generation(run: Run) -> Generation:
-    """Return the sampling of the first question: what was chosen, else what the question's prompt asks for."""
-    options = run.meta.spec.options
-    first = next(iter(run.answers()), None)
-    asked = None if first is None else first[0].prompt.generation
-    chosen = {
-        name: options.extra_body.get(name, getattr(options.generation, name)) for name in (*SAMPLING[:2], *TOKENS)
-    }
-    return structs.replace(
-        asked or Generation(), **{name: value for name, value in chosen.items() if value is not None}
-    )
+def _model(name: str) -> str:
+    return name.rpartition(":")[2].rpartition("/")[2]
 
 
-def _judge(run: Run, known: Mapping[str, Any], profile: str) -> ProtocolSetting:
-    published, own = known.get("judge"), "none"
+def _judge(run: Run, profile: str) -> str:
+    """Return the judge of the run's figures; `none` where no verdict is there."""
     if profile in run.judged_by_rubric:
-        own = run.judged_by_rubric[profile].meta().spec.model
-    elif run.benchmark.rubric is not None and (said := run.verdicts()) is not None:
-        own = said.model or own
-    if published is None:
-        return ProtocolSetting("judge", None, own, "unknown")
-    same = own.rpartition(":")[2].rpartition("/")[2] == str(published).rpartition("/")[2]
-    return ProtocolSetting("judge", str(published), own, "same" if same else "differs")
+        return run.judged_by_rubric[profile].meta().spec.model
+    said = None if run.benchmark.rubric is None else run.verdicts()
+    return "none" if said is None else said.model or "none"
 
 
 def _prompt(spec: RunSpec) -> str:
-    chosen = {
-        name: spec.data.options[name]
-        for name in ("prompt", "prompts", "prompting", "protocol")
-        if name in spec.data.options
-    }
-    parts = [*(f"{name} {value}" for name, value in chosen.items())] or ["the declared words"]
-    parts += ["a system text"] if spec.system else []
-    parts += [f"{spec.few_shot} examples"] if spec.few_shot else []
+    options = spec.data.options
+    parts = [f"{name} {options[name]}" for name in ("prompt", "prompts", "prompting", "protocol") if name in options]
+    parts = parts or ["the declared words"]
+    parts += ["a system text"] * bool(spec.system) + [f"{spec.few_shot} examples"] * bool(spec.few_shot)
     return ", ".join(parts)
 
 
 def _subset(run: Run, known: Mapping[str, Any]) -> ProtocolSetting:
     """Return how much of the set was asked; figures of a published table are over the whole set."""
-    coverage, asked = run.meta.coverage, run.meta.totals
-    questions = known.get("questions")
-    of = coverage.of
-    own = coverage.part.removesuffix(" samples") or ("the whole set" if of is None else f"all {of:,} of the data")
-    failed = asked.error + asked.timeout
-    own += f", {failed:,} without an answer" if failed else ""
-    published = "the whole set" if questions is None else f"{questions:,} rows"
-    whole = (
-        coverage.full and not run.meta.not_there and not failed and (questions is None or of is None or of >= questions)
+    meta, questions = run.meta, known.get("questions")
+    failed, of = meta.totals.error + meta.totals.timeout, meta.coverage.of
+    own = meta.coverage.part.removesuffix(" samples") or f"all {of or 0:,} of the data"
+    whole = meta.coverage.full and not (meta.not_there or failed or meta.truncated)
+    return _compared(
+        "subset",
+        "the whole set" if questions is None else f"{questions:,} rows",
+        own + (f", {failed:,} without an answer" if failed else ""),
+        same=whole and (of or 0) >= (questions or 0),
     )
-    return ProtocolSetting("subset", published, own, "same" if whole else "differs")
