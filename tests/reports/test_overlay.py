@@ -19,7 +19,7 @@ from snellen.reports.overlay import MOST_DRAWN, as_html, draw_regions
 from snellen.runs.answer_view import answer_view
 from snellen.scoring.areas import mask_runs
 from snellen.scoring.coordinates import FORMS, REPLY_SPACE, SPACES, Coordinates, SentSize
-from snellen.scoring.grounding import GOLD_SPACE, SENT_SIZE
+from snellen.scoring.grounding import ABSENT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.scorers import by_kind
 from snellen.scoring.shapes import Shape, Shapes, shapes_of
 from snellen.types import Image, MediaSettings, Prompt, Record, Sample, Text
@@ -163,3 +163,32 @@ def test_a_hidden_gold_answer_is_not_drawn():
     scores = {"strict": by_kind(sample, "[1, 2, 30, 40]")}
     shown, hidden = (answer_view(sample, Record("q", "ok"), scores, show_target=show) for show in (True, False))
     assert shown.shapes().answer[0].right and hidden.shapes is None
+
+
+PIXELS = {REPLY_SPACE: "pixel:xyxy", GOLD_SPACE: "pixel:xyxy"}
+
+
+def test_outlines_masks_and_what_is_empty_or_absent_are_drawn_or_said():
+    pytest.importorskip("shapely")
+    pixels = np.zeros((80, 100), bool)
+    pixels[10:50, 20:70] = True
+    mask = json.dumps(mask_runs(pixels))
+    corners = json.dumps({"polygon": [[20, 10], [70, 10], [70, 50], [20, 50]]})
+    two = json.dumps([[20, 10, 70, 10, 70, 50], [20, 10, 70, 50, 20, 50]])
+    cases = [  # gold, kind, reply, paths of gold and of answer, words
+        (corners, "region", corners, 1, 1, "IoU 1.000"),
+        (mask, "region", mask, 1, 1, "IoU 1.000"),
+        (mask, "region", corners, 1, 1, "IoU"),
+        (json.dumps({"segmentation": json.loads(two)}), "region", corners, 2, 1, "IoU 1.000"),
+        (mask, "region", "I cannot say.", 1, 0, "no answer was read"),
+        ("[]", "boxes", "[]", 0, 0, "the answer is empty"),
+        ("[]", "boxes", "[[1, 2, 30, 40]]", 0, 1, "gold: nothing"),
+        (ABSENT, "point", "[-1, -1]", 0, 0, "point -1 -1, right; the answer reaches outside of the image"),
+    ]
+    for target, kind, reply, golds, answers, words in cases:
+        sample = question(target, kind, (100, 80), **PIXELS)
+        tree = draw_regions(shapes_of(sample, by_kind(sample, reply)), "p", blind=False)
+        styles = [part[1].get("class", "") for part in svg(tree)[2:]]
+        assert styles.count("line gold") == golds, (target, reply)
+        assert sum(style in ("line right", "line wrong") for style in styles) == answers, (target, reply)
+        assert words in svg(tree)[1]["aria-label"], (target, reply)

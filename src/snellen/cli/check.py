@@ -82,6 +82,7 @@ def check(
     --strict-data it is 3 if a row cannot be asked.
     """
     from snellen.benchmarks.base import Data
+    from snellen.engine.output_file import PAGE, require_output_file
     from snellen.runs.check.check import CheckSettings, check_benchmark
     from snellen.runs.costs import price_of
 
@@ -90,7 +91,10 @@ def check(
     if options.force and options.write is None:
         raise UsageError("--force has no effect without --write", "Add --write FILE.toml, or omit --force.")
     place = Data(data.data, data.images, data.benchmark_options(), options.seed)
-    _require_outputs(options, benchmark)
+    if options.write is not None:
+        _require_new(options.write, benchmark, force=options.force)
+    if options.page is not None:
+        require_output_file(options.page, "--page", PAGE, [Path(benchmark)])
     subject = _benchmark(benchmark, place)
     known = None if options.model is None else price_of(options.model, prices=budget.prices)
     settings = CheckSettings(
@@ -173,18 +177,13 @@ def _benchmark(name: str, data: Data) -> Benchmark:
     return subject
 
 
-def _require_outputs(options: FileCheckOptions, source: str) -> None:
-    """Refuse output files of another form, and a declaration that exists, before the data is read. Raises UsageError."""
-    from snellen.engine.output_file import PAGE, require_output_file
+def _require_new(path: Path, source: str, *, force: bool) -> None:
+    """Refuse a file for the declaration that is no TOML, or that exists, before the data is read. Raises UsageError."""
+    from snellen.engine.output_file import require_output_file
 
-    if options.page is not None:
-        require_output_file(options.page, "--page", PAGE, [Path(source)])
-    if options.write is not None:
-        require_output_file(options.write, "--write", (".toml",), [Path(source)])
-        if options.write.exists() and not options.force:
-            raise UsageError(
-                f"--write {options.write}: this file exists", "Name another file, or add --force to replace it."
-            )
+    require_output_file(path, "--write", (".toml",), [Path(source)])
+    if path.exists() and not force:
+        raise UsageError(f"--write {path}: this file exists", "Name another file, or add --force to replace it.")
 
 
 class _Progress:

@@ -39,9 +39,9 @@ def write_check_page(benchmark: Benchmark, data: Data, out: Path, reading: str, 
     album, samples = ThumbnailAlbum(LIMITS), list(islice(benchmark.samples(data), count))
     shown = [_view(sample, fits, album, restricted=benchmark.restricted) for sample in samples]
     lines = sorted(clip(reading, 2_000).split("; "), key=lambda line: not line.startswith("gold coordinates"))
+    fields = {"title": clip(benchmark.name, 200), "lines": lines, "samples": shown}
     style = read_asset("report.css") + read_asset("regions.css")
-    title = clip(benchmark.name, 200)
-    return write_page(fill_template("check.html.jinja", style, "", title=title, lines=lines, samples=shown), out)
+    return write_page(fill_template("check.html.jinja", style, "", **fields), out)
 
 
 def _view(sample: Sample, fits: Sequence[Coordinates], album: ThumbnailAlbum, *, restricted: bool) -> dict[str, Any]:

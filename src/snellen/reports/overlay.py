@@ -54,7 +54,9 @@ def draw_regions(
     """
     answer = [Shape(one.numbers, mask=one.mask) if blind else one for one in shapes.answer]
     drawn = [*_drawn(shapes.gold, shapes.size, "gold"), *_drawn(answer, shapes.size)]
-    said = ([shapes.measure] if shapes.measure else []) if answer else ["no answer was read"] if shapes.verdict else []
+    is_read = shapes.verdict in ("correct", "partial", "wrong")
+    said = [shapes.measure] if is_read and shapes.measure else []
+    said += ["the answer is empty" if is_read else "no answer was read"] if shapes.verdict and not answer else []
     said += [f"{MOST_DRAWN} of {len(of):,} are drawn" for of in (shapes.gold, answer) if len(of) > MOST_DRAWN]
     if any(not 0 <= n <= shapes.size[at % 2] for one in answer for at, n in enumerate(one.numbers)):
         said.append("the answer reaches outside of the image")
@@ -66,11 +68,13 @@ def draw_regions(
     views = [_view((0, 0, *shapes.size), picture, drawn, told, area if detail else None)]
     if area is not None and detail:
         views.append(_view(area, detail, drawn, f"Magnified part. {told}", room=DETAIL))
-    keys = [("gold", "gold"), *(STYLES[right] for right in STYLES if right in {one.right for one in answer})]
-    caption = [["span", {"class": f"key {style}"}, word] for style, word in keys] + [
-        ["span", {}, word] for word in said
+    keys = [
+        *([("gold", "gold")] if shapes.gold else []),
+        *(STYLES[right] for right in STYLES if right in {one.right for one in answer}),
     ]
-    return ["figure", {"class": "regions"}, ["div", {"class": "views"}, *views], ["figcaption", {}, *caption]]
+    keyed = [["span", {"class": f"key {style}"}, word] for style, word in keys]
+    caption = ["figcaption", {}, *keyed, *(["span", {}, word] for word in said)]
+    return ["figure", {"class": "regions"}, ["div", {"class": "views"}, *views], caption]
 
 
 def as_html(tree: Tree | str) -> Markup:
@@ -166,7 +170,10 @@ def _view(
     if frame is not None:
         middle = {name: _plain(frame[at] + frame[at + 2] / 2) for at, name in enumerate(("cx", "cy"))}
         parts.append(["circle", {"class": "frame", **middle, "r": _plain(max(2 * MARK / scale, 0.7 * max(frame[2:])))}])
-    parts += [_tag(one, area, FONT / scale) for one in inside if frame is None or not _meets(one.bounds, frame)]
+    magnified = (
+        [] if frame is None else [one for one in inside if _side(one.bounds) < frame[2] and _meets(one.bounds, frame)]
+    )
+    parts += [_tag(one, area, FONT / scale) for one in inside if one not in magnified]
     svg = {"viewBox": " ".join(map(str, area)), "preserveAspectRatio": "none", "role": "img", "aria-label": told}
     shown = {"width": str(round(area[2] * scale)), "height": str(round(area[3] * scale))}
     name = "view pixels" if max(area[2:]) < SHOWN[1] // 3 else "view"
@@ -181,23 +188,18 @@ def _tag(one: Drawn, area: Area, font: float) -> Tree:
     x, y = one.bounds[0] + font / 3, one.bounds[1] + above if one.style == "gold" else one.bounds[3] + below
     if one.is_point:
         x, y = x + beside if x + beside + wide < left + width else x - beside - wide, one.bounds[1] + font / 3
-    x, y = (
-        min(max(x, left + font / 4), max(left, left + width - wide)),
-        min(max(y, top + font), top + height - font / 3),
-    )
+    x = min(max(x, left + font / 4), max(left, left + width - wide))
+    y = min(max(y, top + font), top + height - font / 3)
     return ["text", {"class": f"tag {one.style}", "x": _plain(x), "y": _plain(y), "font-size": _plain(font)}, one.name]
 
 
 def _listed(shapes: Sequence[Shape]) -> str:
     """Return the first shapes in words."""
-    kinds, verdicts = {0: "mask", 2: "point", 4: "box"}, {True: ", right", False: ", wrong", None: ""}
-    words = [
-        " ".join(
-            [kinds.get(len(one.numbers), "polygon"), *map(_plain, one.numbers[:12]), clip(one.label, LABEL)]
-        ).strip()
-        + verdicts[one.right]
-        for one in shapes[:MOST_TOLD]
-    ]
+    words = []
+    for one in shapes[:MOST_TOLD]:
+        kind = {0: "mask", 2: "point", 4: "box"}.get(len(one.numbers), "polygon")
+        parts = [kind, *map(_plain, one.numbers[:12]), *([clip(one.label, LABEL)] if one.label else [])]
+        words.append(" ".join(parts) + ("" if one.right is None else ", right" if one.right else ", wrong"))
     return ", ".join(words) + (f" and {len(shapes) - MOST_TOLD:,} more" if len(shapes) > MOST_TOLD else "")
 
 

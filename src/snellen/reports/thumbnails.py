@@ -16,6 +16,7 @@ from snellen.media import encode, fitted, frames, open_image, original_pixels, r
 from snellen.media.decode import Header
 from snellen.media.encode import compress
 from snellen.reports.escape import escape_invisible
+from snellen.reports.overlay import Area
 from snellen.reports.views import PageLimits
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, MediaSettings, Part, Video
@@ -106,13 +107,11 @@ class ThumbnailAlbum:
         entry, before = self._one(sent, self._limits.lossless_bytes), self._one(original)
         return {**entry, "w": changes, **({"o": before["p"]} if "p" in before else {})} if "p" in entry else entry
 
-    def add_part(self, image: Image, area: tuple[int, int, int, int]) -> str | None:
+    def add_part(self, image: Image, area: Area) -> str | None:
         """Return the name of a part of an image, given by left, top, width and height; None where it is not shown."""
         return self._one(image, 0, area).get("p")
 
-    def _one(
-        self, image: Image, keep_bytes: int = _KEPT, area: tuple[int, int, int, int] | None = None
-    ) -> dict[str, str]:
+    def _one(self, image: Image, keep_bytes: int = _KEPT, area: Area | None = None) -> dict[str, str]:
         key = image.blob.key if area is None else f"{image.blob.key}&{area}"
         if key not in self._by_key and not self._full:
             try:
@@ -161,11 +160,7 @@ def unreadable_reason(error: Exception, blob: Blob | None) -> str:
 
 
 def draw_thumbnail(
-    image: Image,
-    long_side: int,
-    keep_bytes: int = _KEPT,
-    limit: int | None = None,
-    area: tuple[int, int, int, int] | None = None,
+    image: Image, long_side: int, keep_bytes: int = _KEPT, limit: int | None = None, area: Area | None = None
 ) -> tuple[bytes, str]:
     """Return a small copy and its media type: PNG for small, plain images, JPEG at quality 85 for others.
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.scoring import grounding
 from snellen.scoring.answers.grounded import Located, Value
@@ -46,14 +46,12 @@ def shapes_of(sample: Sample, score: Score | None = None) -> Shapes | None:
         DataError: the gold answer is no box or point in its space.
     """
     image = next((part for part in sample.prompt.parts if isinstance(part, Image)), None)
-    if not is_grounded(sample) or image is None or (size := grounding.size_of(sample)) is None:
+    frames = grounding.frames_of(sample) if is_grounded(sample) else None
+    if image is None or frames is None or (size := grounding.size_of(sample)) is None:
         return None
-    frames = grounding.frames_of(sample)
-    assert frames is not None  # noqa: S101 - the size is known
     gold = grounding.gold_of(sample.target, sample.kind, frames[1])
-    mask = None if gold else run_lengths(str(sample.target))
-    golds = tuple(Shape(tuple(map(float, one.numbers)), one.label) for one in gold)
-    golds = golds if mask is None else (Shape(mask=mask),)
+    parts = [(one.mask or list(map(float, one.numbers)), one.label) for one in gold] or [(str(sample.target), "")]
+    golds = tuple(shape for part, label in parts if (shape := _shape(part, label)) is not None)
     if score is None:
         return Shapes(image, size, golds)
     return Shapes(image, size, golds, _answer_of(sample, score, gold, size), score.verdict, _measure(sample, score))
@@ -65,11 +63,21 @@ def _answer_of(sample: Sample, score: Score, gold: Value, size: tuple[int, int])
         boxes = msgspec.json.decode(score.detail.get(grounding.BOXES, "[[]]"))[0]
         right = grounding.right_places(tuple(Located(_exact(box[:4]), str(box[4])) for box in boxes), gold)
         return tuple(Shape(tuple(box[:4]), str(box[4]), at in right) for at, box in enumerate(boxes))
-    read = score.extracted if isinstance(score.extracted, list) else []
-    numbers = [tuple(part) for part in (read if read and isinstance(read[0], list) else [read]) if part]
-    if sample.kind == "points":
-        return tuple(Shape(one, "", grounding.is_right_point(_exact(one), sample, gold, size)) for one in numbers)
-    return tuple(Shape(one, "", score.verdict == "correct") for one in numbers)
+    read = score.extracted
+    parts = read if isinstance(read, list) and isinstance((*read, 0)[0], (list, str)) else [read]
+    shapes = [shape for part in parts if (shape := _shape(part, "", score.verdict == "correct")) is not None]
+    if sample.kind != "points":
+        return tuple(shapes)
+    inside = [grounding.is_right_point(_exact(one.numbers), sample, gold, size) for one in shapes]
+    return tuple(structs.replace(one, right=is_right) for one, is_right in zip(shapes, inside, strict=True))
+
+
+def _shape(part: Any, label: str, right: bool | None = None) -> Shape | None:
+    """Return a list of numbers, or a mask as it is written, as a shape; None for what is neither."""
+    if isinstance(part, str):
+        mask = run_lengths(part)
+        return None if mask is None else Shape((), label, right, mask)
+    return Shape(tuple(part), label, right) if part else None
 
 
 def _measure(sample: Sample, score: Score) -> str:
