@@ -10,6 +10,12 @@ from region_runs import box_run, point_run, twenty_run, write_images
 
 import snellen
 from snellen.cli import main
+from snellen.reports.collect import collect_runs
+from snellen.reports.render import _drawings
+from snellen.reports.runs import run_view
+from snellen.reports.thumbnails import ThumbnailAlbum
+from snellen.reports.views import PageLimits
+from snellen.runs.run import load_run
 from snellen.scoring.rubric import gold_forms
 from snellen.viewer.cases.opened_runs import OpenedRuns, Seal
 from snellen.viewer.cases.replies import reply_view
@@ -128,6 +134,15 @@ def test_a_hidden_gold_answer_is_not_drawn(root):
     assert reply_view(opened_run, sample, record, None, Seal()).shapes is not None
     for seal in (Seal(gold_forms(sample)), Seal(withheld=True)):
         assert reply_view(opened_run, sample, record, None, seal).shapes is None
+
+
+def test_pictures_of_a_report_have_room_for_incorrect_answers_first_and_what_is_left_out_is_counted(root):
+    views = [run_view(load_run(root / "results" / name, trust=True), name=name) for name in ("box", "twenty", "point")]
+    gathered = collect_runs(views, PageLimits())
+    for room, left_out in ((12_000_000, 0), (6_000, 4)):
+        drawings = _drawings(gathered.gallery, album := ThumbnailAlbum(PageLimits()), room)
+        ranks = [answer.rank for number, answer in enumerate(gathered.gallery) if number not in drawings]
+        assert album.left_out >= left_out and len(drawings) == 8 - album.left_out and (not ranks or max(ranks) == 2)
 
 
 def test_an_export_and_a_report_draw_the_same_from_files_alone(browser, root, tmp_path):

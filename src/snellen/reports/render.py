@@ -136,6 +136,7 @@ def gallery_data(
         question = {name: value for name, value in answer.question_data.items() if name != "texts"}
         questions[answer.question] = {**question, "parts": parts}
     place = {key: number for number, key in enumerate(questions)}
+    drawings = _drawings(gathered.gallery, album, limits.picture_bytes)
     data = {
         "runs": [
             {
@@ -147,20 +148,28 @@ def gallery_data(
         ],
         "questions": list(questions.values()),
         "answers": [
-            {"r": answer.run, "q": place[answer.question], **answer.answer_data, **_drawing(answer, album)}
-            for answer in gathered.gallery
+            {"r": answer.run, "q": place[answer.question], **answer.answer_data, **drawings.get(number, {})}
+            for number, answer in enumerate(gathered.gallery)
         ],
     }
     return data, album
 
 
-def _drawing(answer: GalleryAnswer, album: ThumbnailAlbum) -> dict[str, Tree]:
-    """Return gold and answer on the picture as `d`; nothing for an answer without coordinates, or without a picture."""
-    shapes = None if answer.shapes is None else answer.shapes()
-    picture = None if shapes is None else album.add(shapes.image)[0].get("p")
-    if shapes is None or picture is None:
-        return {}
-    return {"d": draw_regions(shapes, picture, partial(album.add_part, shapes.image))}
+def _drawings(gallery: Sequence[GalleryAnswer], album: ThumbnailAlbum, room: int) -> dict[int, dict[str, Tree]]:
+    """Return gold and answer on the picture as `d` of the answer's place, incorrect ones first, while they have room in bytes."""
+    drawings: dict[int, dict[str, Tree]] = {}
+    for number, answer in sorted(enumerate(gallery), key=lambda item: item[1].rank):
+        shapes = None if answer.shapes is None else answer.shapes()
+        picture = None if shapes is None else album.add(shapes.image)[0].get("p")
+        if shapes is None or picture is None:
+            continue
+        tree = draw_regions(shapes, picture, partial(album.add_part, shapes.image))
+        room -= len(json_for_page(tree))
+        if room < 0:
+            album.left_out += 1
+        else:
+            drawings[number] = {"d": tree}
+    return drawings
 
 
 def build_series(runs: Sequence[RunView], gathered: CollectedRuns) -> tuple[list[Series], list[Series]]:
