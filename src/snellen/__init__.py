@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snellen.runs.compare import compare
     from snellen.runs.evaluate import evaluate, rerun
     from snellen.runs.export import export
-    from snellen.runs.failures.benchmark import label_failures
+    from snellen.runs.failures.judge import label_failures
     from snellen.runs.import_answers import import_run
     from snellen.runs.judge.ask import judge, read
     from snellen.runs.query import query
@@ -50,7 +50,7 @@ _HOMES = {
     "snellen.runs.evaluate": ("evaluate", "rerun"),
     "snellen.runs.run": ("Run", "load_run"),
     "snellen.runs.export": ("export",),
-    "snellen.runs.failures.benchmark": ("label_failures",),
+    "snellen.runs.failures.judge": ("label_failures",),
     "snellen.runs.import_answers": ("import_run",),
     "snellen.runs.judge.ask": ("judge", "read"),
     "snellen.runs.query": ("query",),

@@ -24,8 +24,7 @@ from snellen.engine.batches.log import read_log
 from snellen.engine.batches.submit import row_id
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import BatchError, BudgetError, InterruptedRunError, RunError, UsageError
-from snellen.models.api.batches.replies import learned_limits, queue_is_full
-from snellen.models.api.batches.service import BatchLimits
+from snellen.models.api.batches.replies import BatchLimits, learned_limits, queue_is_full
 from snellen.models.base import Model
 from snellen.models.registry import open_model
 from snellen.runs.perform import perform

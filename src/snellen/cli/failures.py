@@ -79,7 +79,7 @@ def failures(
     from snellen.reports.failures.labels import count_labels
     from snellen.reports.failures.pages import LabelledRun
     from snellen.runs.answer_view import run_names
-    from snellen.runs.failures import benchmark as judge_labels
+    from snellen.runs.failures import judge as judge_labels
     from snellen.runs.failures import labels as labelling
     from snellen.runs.failures.review import meet_run, read_reviews
     from snellen.runs.run import load_run

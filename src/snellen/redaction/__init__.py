@@ -11,7 +11,7 @@ in which forms. `arguments` finds keys where none may stand. The writers that ca
 - raw inputs and outputs of judges: `runs.judge.benchmark`
 - report pages and failure pages: `reports.render`, `reports.failures.pages`; annotators' notes: `runs.failures.review`
 - notes and corrections of reviewers: `runs.reviews.decisions`
-- files for CI: `reports.junit`, `reports.step_summary`
+- files for CI: `reports.ci_pages`
 - Inspect logs: `formats.inspect_log`
 - logs: `easi.log_file`, `easi.external.run`, `models.serve.supervise`
 - files of other harnesses: `easi.external.import_run`; submissions and their replies: `easi.submit`

@@ -17,7 +17,7 @@ from snellen.cli.results import UNANSWERED
 from snellen.errors import DataError, JudgeError
 from snellen.reports.failures.labels import count_labels
 from snellen.runs.failures import benchmark, review, rules
-from snellen.runs.failures import benchmark as judging
+from snellen.runs.failures import judge as judging
 from snellen.runs.failures.labels import PEOPLE, RULE_AND_JUDGE, settle
 from snellen.runs.failures.review import ReviewDecision
 

@@ -31,7 +31,8 @@ from snellen.engine import journal
 from snellen.engine.folder_checks import check_files
 from snellen.engine.run_folder import BATCH_LOG
 from snellen.errors import RunError
-from snellen.models.api.batches.service import BatchLimits, BatchShard
+from snellen.models.api.batches.replies import BatchLimits
+from snellen.models.api.batches.service import BatchShard
 from snellen.redaction import redact_bytes
 
 FOLDER = "batches"

@@ -25,15 +25,8 @@ from snellen.engine.resume import Key, Work, key
 from snellen.engine.retry import Backoff, repeated_prompt
 from snellen.engine.stopping import Stop
 from snellen.errors import AuthError, BatchError, DataError, InputError, ModelError, RunError
-from snellen.models.api.batches.replies import learned_limits, queue_is_full
-from snellen.models.api.batches.service import (
-    FILLED,
-    BatchLimits,
-    BatchService,
-    BatchStatus,
-    Undecided,
-    may_exist,
-)
+from snellen.models.api.batches.replies import BatchLimits, learned_limits, queue_is_full
+from snellen.models.api.batches.service import FILLED, BatchService, BatchStatus, Undecided, may_exist
 from snellen.models.api.request import Body, Piece
 from snellen.redaction import redact_bytes
 from snellen.sources.journal_lines import bounded_lines

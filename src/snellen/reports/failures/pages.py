@@ -33,7 +33,7 @@ from snellen.runs.answer_view import AnswerView, answer_view, run_names
 from snellen.runs.caveats import GOLD_HELD_BACK
 from snellen.runs.failures import answers
 from snellen.runs.failures.answers import Key
-from snellen.runs.failures.benchmark import JudgeLabels, reasons
+from snellen.runs.failures.judge import JudgeLabels, reasons
 from snellen.runs.failures.labels import LabelledAnswer, verdict_of
 from snellen.runs.failures.rules import labels
 from snellen.runs.judge.verdicts import find_verdicts

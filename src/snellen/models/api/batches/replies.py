@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from snellen.errors import BadReplyError, BatchError
-from snellen.models.api.batches.service import BatchLimits
 from snellen.models.api.errors import excerpt
 from snellen.redaction import redact_bytes
 
@@ -25,6 +25,14 @@ MOST_SECONDS = 1e11
 MOST_NUMBER = 10**12
 LARGEST_LINE = 16 << 20
 """Bytes of one line of results; a longer one is passed over."""
+
+
+class BatchLimits(Struct, frozen=True):
+    """Limits of one batch: requests, bytes, and bytes up to which the rows stand in the create call itself."""
+
+    rows: int
+    bytes: int
+    inline_bytes: int = 0
 
 
 def decoded(body: bytes) -> dict[str, Any]:

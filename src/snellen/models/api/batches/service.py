@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import BatchCancelledError, BatchExpiredError, ModelError
+from snellen.models.api.batches.replies import BatchLimits, decoded
 
 if TYPE_CHECKING:  # aiohttp takes 0.1 s to import, which a run without batches does not need
     from snellen.models.api.batches.rows import BatchRows
@@ -26,14 +27,6 @@ FILLED = 0.95
 PAGE, MOST_PAGES = 100, 200
 CLOCKS_APART_S = 600.0
 """Most seconds by which the clock of a service and this machine's are taken to differ."""
-
-
-class BatchLimits(Struct, frozen=True):
-    """Limits of one batch: requests, bytes, and bytes up to which the rows stand in the create call itself."""
-
-    rows: int
-    bytes: int
-    inline_bytes: int = 0
 
 
 class BatchShard(Struct, frozen=True, kw_only=True):
@@ -144,8 +137,6 @@ class BatchService:
 
     async def _reply(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         """Return the JSON object that the service answers a call with. Raises ModelError."""
-        from snellen.models.api.batches.replies import decoded
-
         return decoded((await self._transport.call(method, url, **options)).body)
 
     async def _listed(
