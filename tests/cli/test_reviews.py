@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from snellen.runs.reviews import ReviewJournal, VerdictReview
+from snellen.runs.reviews.decisions import VerdictReview
+from snellen.runs.reviews.journal import ReviewJournal
 
 
 @pytest.fixture

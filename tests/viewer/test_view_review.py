@@ -11,8 +11,10 @@ from case_runs import ask, write_questions
 from starlette.testclient import TestClient
 
 from snellen.errors import UsageError
-from snellen.runs.reviews import ReviewJournal, VerdictReview, draw, read_reviews_of, save_audit_sample
+from snellen.runs.reviews.audit_sample import draw, save_audit_sample
 from snellen.runs.reviews.cases import drawable, read_cases
+from snellen.runs.reviews.decisions import VerdictReview
+from snellen.runs.reviews.journal import ReviewJournal, read_reviews_of
 from snellen.viewer.app import view_app
 from snellen.viewer.cases.replies import Piece
 from snellen.viewer.index import open_index

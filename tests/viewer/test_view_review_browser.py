@@ -24,7 +24,8 @@ from PIL import Image
 from snellen.curation.review_cases import open_review
 from snellen.curation.reviews import read_all
 from snellen.curation.workspace import Work, open_work
-from snellen.runs.reviews import ReviewJournal, VerdictReview, read_reviews_of
+from snellen.runs.reviews.decisions import VerdictReview
+from snellen.runs.reviews.journal import ReviewJournal, read_reviews_of
 from snellen.viewer.index import open_index
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")

@@ -186,7 +186,7 @@ def export_tasks(
 
     from snellen.atomic_write import replacing
     from snellen.engine.output_file import require_output_file
-    from snellen.runs.reviews import read_audit_sample
+    from snellen.runs.reviews.audit_sample import read_audit_sample
     from snellen.runs.reviews.label_studio import review_config, tasks
     from snellen.runs.run import load_run
 
@@ -212,8 +212,10 @@ def export_tasks(
 
 
 def _chosen(run: Run, choice: CaseChoice, profile: str | None) -> list[CaseKey]:
-    from snellen.runs.reviews import ReviewJournal, disputed, read_audit_sample
+    from snellen.runs.reviews.audit_sample import read_audit_sample
     from snellen.runs.reviews.cases import doubtful_first, read_cases
+    from snellen.runs.reviews.decisions import disputed
+    from snellen.runs.reviews.journal import ReviewJournal
 
     if choice is CaseChoice.AUDIT:
         audit = read_audit_sample(run.path)
@@ -245,8 +247,9 @@ def import_decisions(
 ) -> None:
     """Import decisions from Label Studio into RUN/reviews.jsonl. Decisions that are there already are skipped."""
     from snellen.cli.options import parse_pairs
-    from snellen.runs.reviews import ReviewJournal, read_audit_sample
+    from snellen.runs.reviews.audit_sample import read_audit_sample
     from snellen.runs.reviews.decisions import reviewer_name
+    from snellen.runs.reviews.journal import ReviewJournal
     from snellen.runs.reviews.label_studio import read_annotations
     from snellen.runs.run import load_run
 

@@ -20,7 +20,7 @@ from snellen import Prompt, Sample, Score, Text, compare, evaluate, load_run, re
 from snellen.cli import main
 from snellen.errors import JudgeError, UsageError
 from snellen.runs.judge import reading
-from snellen.runs.reviews import draw, save_audit_sample
+from snellen.runs.reviews.audit_sample import draw, save_audit_sample
 from snellen.runs.reviews.cases import drawable, is_read, read_cases
 from snellen.runs.reviews.judge_card import judge_cards
 from snellen.runs.run import Run

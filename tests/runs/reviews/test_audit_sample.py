@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from snellen.errors import RunError, UsageError
-from snellen.runs.reviews import draw, read_audit_sample, save_audit_sample
-from snellen.runs.reviews.audit_sample import allocate
+from snellen.runs.reviews.audit_sample import allocate, draw, read_audit_sample, save_audit_sample
 
 POPULATION = {(f"q{number}", 0): ("rare" if number % 20 == 0 else "common") for number in range(400)}
 PLAIN = dict.fromkeys(POPULATION, "")

@@ -13,7 +13,7 @@ from snellen import load_run
 from snellen.benchmarks import registry
 from snellen.cli import main
 from snellen.runs.judge.verdicts import Verdicts
-from snellen.runs.reviews import draw, save_audit_sample
+from snellen.runs.reviews.audit_sample import draw, save_audit_sample
 from snellen.runs.reviews.cases import drawable, read_cases, shown_digest
 from snellen.scoring.statistics import prediction_powered
 

@@ -9,8 +9,10 @@ import pytest
 
 from snellen.errors import DataError, UsageError
 from snellen.formats.label_studio import read_tasks
-from snellen.runs.reviews import ReviewJournal, VerdictReview, draw, read_audit_sample, save_audit_sample
+from snellen.runs.reviews.audit_sample import draw, read_audit_sample, save_audit_sample
 from snellen.runs.reviews.cases import drawable, read_cases
+from snellen.runs.reviews.decisions import VerdictReview
+from snellen.runs.reviews.journal import ReviewJournal
 from snellen.runs.reviews.label_studio import read_annotations, review_config, run_mark, tasks
 
 REPLIES = {"q0": "A", "q1": "A", "q2": "Neither.", "q3": "B", "q4": "A", "q5": "B"}

@@ -17,8 +17,8 @@ import pytest
 
 from snellen.easi.external.lmms_eval import free_port
 from snellen.runs.evaluate import evaluate
-from snellen.runs.reviews import ReviewJournal
 from snellen.runs.reviews.decisions import DECISIONS
+from snellen.runs.reviews.journal import ReviewJournal
 
 PROGRAM = os.environ.get("SNELLEN_TEST_LABEL_STUDIO", "")
 TOKEN = "0123456789abcdef0123456789abcdef01234567"

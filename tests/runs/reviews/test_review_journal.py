@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from snellen.errors import DataError, RunError, UsageError
-from snellen.runs.reviews import ReviewJournal, VerdictReview, disputed, read_reviews_of, settled, standing
-from snellen.runs.reviews.decisions import decision_id
+from snellen.runs.reviews.decisions import VerdictReview, decision_id, disputed, settled, standing
+from snellen.runs.reviews.journal import ReviewJournal, read_reviews_of
 
 
 def review(sample_id="q1", reviewer="ada", decision="right", **fields):
@@ -167,7 +167,8 @@ WRITER = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from snellen.runs.reviews import ReviewJournal, VerdictReview
+    from snellen.runs.reviews.decisions import VerdictReview
+    from snellen.runs.reviews.journal import ReviewJournal
     run, who, start, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     journal = ReviewJournal(run)
     for number in range(start, count):
