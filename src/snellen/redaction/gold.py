@@ -62,22 +62,8 @@ Armenian; and Persian letters that look like Arabic ones."""
 _MARKS = frozenset(map(chr, (*range(0x2B9, 0x2E0), 0x640, 0xA788, 0xA78B, 0xA78C)))
 """Letters by their category that are drawn as apostrophes, accents or a longer line: ʻ ʼ ː, and the Arabic tatweel."""
 _LETTERS = {
-    "ø": "o",
-    "ł": "l",
-    "đ": "d",
-    "ŧ": "t",
-    "ƀ": "b",
-    "ɨ": "i",
-    "ʉ": "u",
-    "ƶ": "z",
-    "ɇ": "e",
-    "ð": "d",
-    "þ": "th",
-    "æ": "ae",
-    "œ": "oe",
-    "ı": "i",
-    "ħ": "h",
-    "ŋ": "n",
+    **{"ø": "o", "ł": "l", "đ": "d", "ŧ": "t", "ƀ": "b", "ɨ": "i", "ʉ": "u", "ƶ": "z", "ɇ": "e", "ð": "d"},
+    **{"þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŋ": "n"},
 }
 
 

@@ -34,22 +34,11 @@ _NO_CREDIT_WORDS = re.compile(r"exceeded your current quota.{0,40}billing|credit
 _GOOGLE_KEY = "API_KEY_INVALID"
 """Google answers a wrong key with status 400 and this reason."""
 STATUS_OF_TYPE = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-    "RESOURCE_EXHAUSTED": 429,
-    "INTERNAL": 500,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
+    **{"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402},
+    **{"permission_error": 403, "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429},
+    **{"rate_limit_exceeded": 429, "api_error": 500, "server_error": 500, "timeout_error": 504},
+    **{"overloaded_error": 529, "RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "UNAVAILABLE": 503},
+    **{"DEADLINE_EXCEEDED": 504},
 }
 """HTTP status that a type of error has at OpenAI, Anthropic and Google, for errors that come without one."""
 _CODE_CHARACTERS = 100
