@@ -91,7 +91,7 @@ def radar_plot(grid: ScoreGrid, name: str, remark: str = "") -> Plot:
     base = max(0.0, floor(10 * lowest - 1) / 10)
     angles = [pi / 2 - 2 * pi * place / len(sets) for place in range(len(sets))]
     figure, axes = new_figure(4.9 + legend_height(models))
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", anchor="S")  # room for the legend above
     around = np.linspace(0, 2 * pi, 181)
     for level in np.linspace(base, 1.0, 5)[1:]:
         radius = (level - base) / (1 - base)
