@@ -169,6 +169,7 @@ def test_an_outline_is_read_in_every_form(reply):
         ('{"size": [10, 10], "counts": [50, 51]}', "a mask whose run lengths do not fill its size"),
         ('{"size": [10, 10], "counts": [50, 50]}', "a mask of 10 x 10 pixels, and one of 100 x 100 was expected"),
         ('{"size": [900000, 900000], "counts": [810000000000]}', "a mask whose run lengths do not fill its size"),
+        ('There are counts: {"counts": {"dogs": 3}}', "needs a reader"),
         ("", "empty reply"),
     ],
 )

@@ -75,6 +75,7 @@ def test_the_form_of_reply_and_gold_never_changes_the_overlap(first, second, gol
         ("1 min 20 s to 2 min", "[80, 120] s"),
         ("00:00:12,500 --> 00:00:20,000", "[12.5, 20] s"),
         ("The action begins around 12.5 seconds and ends around 20 seconds.", "[12.5, 20] s"),
+        ("- Start: 00:12.5\n- End: 00:20", "[12.5, 20] s"),
         ("from second 12.5 to second 20", "[12.5, 20] s"),
         ("[12.600000000000001, 20]", "[12.6, 20]"),
         ("The given query happens in 12.5 - 20 seconds.", "[12.5, 20] s"),

@@ -113,7 +113,8 @@ def _read(sample: Sample, reply: str, frame: Frame) -> Reading:
         ]
         if masks and '"counts"' in reply:  # plain reading takes signs of compressed counts for markup
             value = area.value_of([one for first, last in masks for one in areas_of(reply[first:last])])
-            return Reading(value, None, (), "declared", tuple(masks))
+            if value is not None:
+                return Reading(value, None, (), "declared", tuple(masks))
         return read_as(area, reply)
     tags = [(at + first, at + last) for at, end in outside_thinking(reply) for first, last in tags_of(reply[at:end])]
     if tags:

@@ -41,6 +41,7 @@ _LINK = re.compile(
 _CLOSE = re.compile(r"[\"']?[\])>](?:\s?(?P<unit>seconds?|secs?|s|frames?)(?![a-z]))?|[\"']", re.IGNORECASE)
 _BEHIND = re.compile(r"\s?(?:$|[.,;:!?)\]<]|(?:when|while|as|in|of|and|for|during|is|where)\b)", re.IGNORECASE)
 """What may stand behind two numbers without a unit, which else count something: `3 to 4 people`."""
+_BULLET = re.compile(r"^\s*[-*•]\s+", re.MULTILINE)
 _UNIT = re.compile(r"frame|[帧分秒]|(?<![a-z])(?:h(?:ou)?r?s?|m(?:in(?:ute)?)?s?|s(?:ec(?:ond)?)?s?)(?![a-z])")
 _START, _END = (
     re.compile(rf"(?:t|time|frame)?(?:{words})(?:s|time|secs?|seconds?|frame|timestamp)?")
@@ -117,7 +118,7 @@ def moments_in(data: Any) -> list[Moment | Fault]:
     """Return the moments that a text or a value of JSON is or holds: `[12.5, 20]`, `["0:12", "0:20"]`, `{"start": 12.5, "end": 20}`."""
     data = data.tolist() if hasattr(data, "tolist") else data
     if isinstance(data, str):
-        text = data.strip(" \n{}.'\"") if len(data) <= MOST_CHARACTERS else ""
+        text = _BULLET.sub("", data).strip(" \n{}.'\"") if len(data) <= MOST_CHARACTERS else ""
         return [pair.value for pair, _ in _pairs(text) if (pair.start, pair.end) == (0, len(text))]
     if isinstance(data, Mapping):
         names = {re.sub(r"[\W_]", "", str(name).lower()): value for name, value in data.items()}
