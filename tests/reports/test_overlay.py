@@ -158,6 +158,30 @@ def test_a_reply_of_a_thousand_boxes_is_drawn_in_part_and_says_so():
     assert html.count("<path") == 3 * (MOST_DRAWN + 1)
 
 
+@given(st.tuples(*[st.integers(0, 7_000)] * 4), st.sampled_from(["s", "frames"]))
+def test_moments_are_bars_over_one_scale(ends, unit):
+    (start, end), (first, last) = sorted(ends[:2]), sorted(ends[2:])
+    sample = Sample("q", Prompt([Text("When?")]), f"{unit.rstrip('s') or 'seconds'} {start} to {end + 1}", "moment")
+    score = by_kind(sample, f"{unit.rstrip('s') or 'seconds'} {first} to {last + 1}")
+    shapes = shapes_of(sample, score)
+    view = draw_regions(shapes, "")[2][2]
+    gold, answer = (part[1]["d"] for part in view[2][2:] if part[1]["class"].startswith("line"))
+    places = [
+        float(number)
+        for path in (gold, answer)
+        for number in re.findall(NUMBER, path)[::3][:1] + re.findall(r"H([\d.]+)V", path)
+    ]
+    longest = max(end, last) + 1
+    assert places == pytest.approx([10 + 620 * one / longest for one in (start, end + 1, first, last + 1)], abs=0.01)
+    assert view[2][1]["aria-label"].startswith(
+        f"gold: moment {start} {end + 1} {unit}; answer: moment {first} {last + 1} {unit}, "
+    )
+    blind = as_html(draw_regions(shapes, "", blind=True))
+    assert "✓" not in blind and "✗" not in blind and "line neutral" in blind
+    unread = shapes_of(sample, by_kind(sample, "no idea"))
+    assert unread.answer == () and "no answer was read" in as_html(draw_regions(unread, ""))
+
+
 def test_a_hidden_gold_answer_is_not_drawn():
     sample = question("[1, 2, 30, 40]", "box", (100, 80), **{REPLY_SPACE: "pixel:xyxy", GOLD_SPACE: "pixel:xyxy"})
     scores = {"strict": by_kind(sample, "[1, 2, 30, 40]")}

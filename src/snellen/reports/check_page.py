@@ -70,7 +70,7 @@ def _figures(sample: Sample, fits: Sequence[Coordinates], album: ThumbnailAlbum)
         except DataError as error:
             yield f"{fit}: {error.message}", ""
             continue
-        if shapes is not None and (name := album.add(shapes.image)[0].get("p")):
+        if shapes is not None and shapes.image is not None and (name := album.add(shapes.image)[0].get("p")):
             part = partial(_part, album, shapes.image)
             yield str(fit), as_html(draw_regions(shapes, album.uris[name], part))
 

@@ -47,27 +47,43 @@ class Drawn(NamedTuple):
 def draw_regions(
     shapes: Shapes, picture: str, part: Callable[[Area], str | None] = lambda area: None, *, blind: bool = False
 ) -> Tree:
-    """Return the figure of gold and answer on the picture at this address, which has any size.
+    """Return the figure of gold and answer on the picture at this address, which has any size; of moments as bars over time.
 
     `part` makes a picture of a part of the image and returns its address, None where it cannot. With `blind` the answer is
     drawn without its verdict, and without labels, which may tell of the model.
     """
     answer = [Shape(one.numbers, mask=one.mask) if blind else one for one in shapes.answer]
+    if shapes.image is None:
+        return _figure(shapes, answer, [_timeline(shapes, answer)], _said(shapes, answer))
     drawn = [*_drawn(shapes.gold, shapes.size, "gold"), *_drawn(answer, shapes.size)]
-    is_read = shapes.verdict in ("correct", "partial", "wrong")
-    said = [shapes.measure] if is_read and shapes.measure else []
-    said += ["the answer is empty" if is_read else "no answer was read"] if shapes.verdict and not answer else []
-    said += [f"{MOST_DRAWN} of {len(of):,} are drawn" for of in (shapes.gold, answer) if len(of) > MOST_DRAWN]
+    said = _said(shapes, answer)
     if any(not 0 <= n <= shapes.size[at % 2] for one in answer for at, n in enumerate(one.numbers)):
         said.append("the answer reaches outside of the image")
-    told = "; ".join(
-        [f"gold: {_listed(shapes.gold) or 'nothing'}", *([f"answer: {_listed(answer)}"] if answer else []), *said]
-    )
+    told = _told(shapes, answer, said)
     area = _detail_area(drawn, shapes.size)
     detail = None if area is None else part(area)
     views = [_view((0, 0, *shapes.size), picture, drawn, told, area if detail else None)]
     if area is not None and detail:
         views.append(_view(area, detail, drawn, f"Magnified part. {told}", room=DETAIL))
+    return _figure(shapes, answer, views, said)
+
+
+def _said(shapes: Shapes, answer: Sequence[Shape]) -> list[str]:
+    """Return what the caption says of an answer."""
+    is_read = shapes.verdict in ("correct", "partial", "wrong")
+    said = [shapes.measure] if is_read and shapes.measure else []
+    said += ["the answer is empty" if is_read else "no answer was read"] if shapes.verdict and not answer else []
+    return said + [f"{MOST_DRAWN} of {len(of):,} are drawn" for of in (shapes.gold, answer) if len(of) > MOST_DRAWN]
+
+
+def _told(shapes: Shapes, answer: Sequence[Shape], said: Sequence[str]) -> str:
+    """Return a figure in words."""
+    parts = [f"gold: {_listed(shapes.gold, shapes.unit) or 'nothing'}"]
+    return "; ".join([*parts, *([f"answer: {_listed(answer, shapes.unit)}"] if answer else []), *said])
+
+
+def _figure(shapes: Shapes, answer: Sequence[Shape], views: Sequence[Tree], said: Sequence[str]) -> Tree:
+    """Return views with a caption that names their lines."""
     keys = [
         *([("gold", "gold")] if shapes.gold else []),
         *(STYLES[right] for right in STYLES if right in {one.right for one in answer}),
@@ -75,6 +91,21 @@ def draw_regions(
     keyed = [["span", {"class": f"key {style}"}, word] for style, word in keys]
     caption = ["figcaption", {}, *keyed, *(["span", {}, word] for word in said)]
     return ["figure", {"class": "regions"}, ["div", {"class": "views"}, *views], caption]
+
+
+def _timeline(shapes: Shapes, answer: Sequence[Shape]) -> Tree:
+    """Return two bars over one scale, gold above the answer. It ends with the later one, since a clip's length is not recorded."""
+    rows = [(shapes.gold[0], "gold", "gold"), *((one, STYLES[one.right][0], STYLES[one.right][1]) for one in answer)]
+    scale, parts = (SHOWN[0] - 20) / max(one.numbers[1] for one, *_ in rows), list[Tree]()
+    for at, (one, style, name) in enumerate(rows):
+        left, right = (_plain(10 + number * scale) for number in one.numbers)
+        path = f"M{left},{26 + 50 * at}H{right}V{46 + 50 * at}H{left}Z"
+        parts += [["path", {"class": f"{part} {style}", "d": path}] for part in ("area", "under", "line")]
+        words = f"{name}: {' to '.join(map(_plain, one.numbers))} {shapes.unit}"
+        x = _plain(min(float(left), SHOWN[0] - 0.62 * FONT * len(words)))
+        parts.append(["text", {"class": f"tag {style}", "x": x, "y": str(19 + 50 * at), "font-size": str(FONT)}, words])
+    told = {"role": "img", "aria-label": _told(shapes, answer, _said(shapes, answer))}
+    return ["div", {"class": "view moments"}, ["svg", {"viewBox": f"0 0 {SHOWN[0]} 104", **told}, *parts]]
 
 
 def as_html(tree: Tree | str) -> Markup:
@@ -193,12 +224,17 @@ def _tag(one: Drawn, area: Area, font: float) -> Tree:
     return ["text", {"class": f"tag {one.style}", "x": _plain(x), "y": _plain(y), "font-size": _plain(font)}, one.name]
 
 
-def _listed(shapes: Sequence[Shape]) -> str:
+def _listed(shapes: Sequence[Shape], unit: str = "") -> str:
     """Return the first shapes in words."""
     words = []
     for one in shapes[:MOST_TOLD]:
-        kind = {0: "mask", 2: "point", 4: "box"}.get(len(one.numbers), "polygon")
-        parts = [kind, *map(_plain, one.numbers[:12]), *([clip(one.label, LABEL)] if one.label else [])]
+        kind = "moment" if unit else {0: "mask", 2: "point", 4: "box"}.get(len(one.numbers), "polygon")
+        parts = [
+            kind,
+            *map(_plain, one.numbers[:12]),
+            *([unit] if unit else []),
+            *([clip(one.label, LABEL)] if one.label else []),
+        ]
         words.append(" ".join(parts) + ("" if one.right is None else ", right" if one.right else ", wrong"))
     return ", ".join(words) + (f" and {len(shapes) - MOST_TOLD:,} more" if len(shapes) > MOST_TOLD else "")
 

@@ -160,10 +160,14 @@ def _drawings(gallery: Sequence[GalleryAnswer], album: ThumbnailAlbum, room: int
     drawings: dict[int, dict[str, Tree]] = {}
     for number, answer in sorted(enumerate(gallery), key=lambda item: item[1].rank):
         shapes = None if answer.shapes is None else answer.shapes()
-        picture = None if shapes is None else album.add(shapes.image)[0].get("p")
-        if shapes is None or picture is None:
+        if shapes is None:
             continue
-        tree = draw_regions(shapes, picture, partial(album.add_part, shapes.image))
+        if (image := shapes.image) is None:
+            tree = draw_regions(shapes, "")
+        elif (picture := album.add(image)[0].get("p")) is not None:
+            tree = draw_regions(shapes, picture, partial(album.add_part, image))
+        else:
+            continue
         room -= len(json_for_page(tree))
         if room < 0:
             album.left_out += 1

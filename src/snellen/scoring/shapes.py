@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from snellen.scoring import grounding
 from snellen.scoring.answers.grounded import Located, Value
+from snellen.scoring.answers.video_moment import Moment, VideoMoment
 from snellen.scoring.areas import run_lengths
 from snellen.scoring.coordinates import is_grounded
 from snellen.types import Image, Sample, Score
@@ -19,7 +20,7 @@ from snellen.types import Image, Sample, Score
 class Shape(Struct, frozen=True):
     """A point (two numbers), a box (left, top, right, bottom), a polygon (x and y in turn) or a mask, in pixels of the image.
 
-    The label is untrusted. `right` is None for gold. A mask has COCO's run lengths without compression and covers the image.
+    Of a video the numbers are start and end. The label is untrusted. `right` is None for gold. A mask has COCO's run lengths without compression and covers the image.
     """
 
     numbers: tuple[float, ...] = ()
@@ -29,22 +30,28 @@ class Shape(Struct, frozen=True):
 
 
 class Shapes(Struct, frozen=True):
-    """Gold and answer on an image of this size, EXIF rotation applied, with the score's verdict and measure in words."""
+    """Gold and answer on an image of this size, EXIF rotation applied, with the score's verdict and measure in words.
 
-    image: Image
+    Moments of a video have no image, and a `unit`: `s` or `frames`.
+    """
+
+    image: Image | None
     size: tuple[int, int]
     gold: tuple[Shape, ...]
     answer: tuple[Shape, ...] = ()
     verdict: str = ""
     measure: str = ""
+    unit: str = ""
 
 
 def shapes_of(sample: Sample, score: Score | None = None) -> Shapes | None:
     """Return gold and answer in the spaces that the run recorded; None for other kinds of answers and without an image.
 
     Raises:
-        DataError: the gold answer is no box or point in its space.
+        DataError: the gold answer is no box or point in its space, or no moment.
     """
+    if sample.kind == "moment":
+        return _moments(sample, score)
     image = next((part for part in sample.prompt.parts if isinstance(part, Image)), None)
     frames = grounding.frames_of(sample) if is_grounded(sample) else None
     if image is None or frames is None or (size := grounding.size_of(sample)) is None:
@@ -55,6 +62,16 @@ def shapes_of(sample: Sample, score: Score | None = None) -> Shapes | None:
     if score is None:
         return Shapes(image, size, golds)
     return Shapes(image, size, golds, _answer_of(sample, score, gold, size), score.verdict, _measure(sample, score))
+
+
+def _moments(sample: Sample, score: Score | None) -> Shapes:
+    gold = VideoMoment().parse_gold(sample.target)
+    read = None if score is None or score.extracted is None else VideoMoment().parse(str(score.extracted))
+    golds = (Shape((float(gold.start), float(gold.end))),)
+    if score is None or not isinstance(read, Moment):
+        return Shapes(None, (0, 0), golds, verdict="" if score is None else score.verdict, unit=gold.unit)
+    answer = (Shape((float(read.start), float(read.end)), right=score.verdict == "correct"),)
+    return Shapes(None, (0, 0), golds, answer, score.verdict, _measure(sample, score), gold.unit)
 
 
 def _answer_of(sample: Sample, score: Score, gold: Value, size: tuple[int, int]) -> tuple[Shape, ...]:

@@ -167,15 +167,18 @@ def shown_pictures(parts: Sequence[Part], senders: Sequence[Sender], store: Imag
 def drawn_regions(
     pictures: Sequence[ShownPicture], shapes: Shapes | None, site: Site, *, blind: bool = False
 ) -> Markup | None:
-    """Return gold and answer on the first image of a question; None where there are no coordinates or there is no image."""
+    """Return gold and answer on the first image of a question, or over time; None without coordinates and without an image."""
     file = next((shown.original for shown in pictures if shown.label.startswith("image ") and shown.original), None)
-    if shapes is None or file is None:
+    image = None if shapes is None else shapes.image
+    if shapes is not None and image is None:
+        return as_html(draw_regions(shapes, "", blind=blind))
+    if shapes is None or image is None or file is None:
         return None
 
     def part(area: Area) -> str | None:
         with suppress(SnellenError, OSError, ValueError):  # the picture alone is shown
-            image = Image(BytesBlob(shapes.image.blob.key, _read(shapes.image.blob)))
-            drawn = draw_thumbnail(image, 2 * max(DETAIL), 0, min(MAX_PIXELS, pixel_limit()), area)
+            copy = Image(BytesBlob(image.blob.key, _read(image.blob)))
+            drawn = draw_thumbnail(copy, 2 * max(DETAIL), 0, min(MAX_PIXELS, pixel_limit()), area)
             return site.links.image(site.images.add(*drawn))
         return None
 
