@@ -245,7 +245,7 @@ def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> Drawn
     if declared.name in WITH_FILES:
         drawn.path, drawn.images = draw_files(declared.name, [dict(row) for row in rows], folder)
         drawn.first = digest(drawing(0))
-        for number, (_, reply) in enumerate(CARD_SETS[declared.name][: len(rows)]):
+        for number, (_, reply) in enumerate(CARD_SETS.get(declared.name, [])[: len(rows)]):
             drawn.right[digest(drawing(number))] = text(reply)
         return drawn
     for number, row in enumerate(rows):
@@ -260,7 +260,7 @@ def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> Drawn
         written.append(
             {name: cells.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
         )
-    for number, (_, reply) in enumerate(CARD_SETS[declared.name][: len(rows)]):
+    for number, (_, reply) in enumerate(CARD_SETS.get(declared.name, [])[: len(rows)]):
         drawn.right[digest(drawing(number))] = text(reply)
     if declared.source.explode:
         drawn.rows = sum(len(row[declared.source.explode]) for row in rows)

@@ -225,7 +225,7 @@ Comparison: TypeAlias = Literal[
     "marked-letter",
     "edit", "teds", "teds-of-mapping", "outline", "page", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
-    "contains-untagged-formula", "fills-blank",
+    "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
 ]  # fmt: skip
 
 

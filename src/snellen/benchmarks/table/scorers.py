@@ -23,7 +23,7 @@ from snellen.scoring.grounding import IOU
 from snellen.scoring.replies.reply import outside_thinking, visible
 from snellen.scoring.rules import chinese_answers, documents, final_answers, lmms_eval, short_answers, vlmevalkit
 from snellen.scoring.rules.harness_regions import RegionRule, evidence_overlap, score_by_rule
-from snellen.types import Sample, Score, Verdict
+from snellen.types import Sample, Score, Text, Verdict
 
 PROFILES = {
     "strict": "a single clear answer, in any wording; everything else counts as unparseable",
@@ -60,6 +60,7 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "contains-or-anls-unspaced": partial(documents.contained_or_similar, spaced=False),
     "contains-untagged-formula": lambda reply, gold: float(_untagged(gold) in _untagged(reply)),
     "fills-blank": chinese_answers.fills_blank,
+    "emma": lambda answer, gold: float(final_answers.emma_equal(answer, gold)),
 }
 """Comparisons of a reply with one gold answer, of which the best counts."""
 OF_REGIONS = ("iou", "answer-and-box", "spotting")
@@ -142,7 +143,11 @@ def _of_text(rule: ScoreRule, profile: str) -> Scorer:
             return _strict
         reader = _strict_typed if rule.equals in TYPED else _strict_text
 
+    of_page = profile == "vlmevalkit" and rule.equals in (*DOCUMENTS, *OF_REGIONS)
+    prepare = str if of_page else PREPARED.get(profile, str)
+
     def score(sample: Sample, reply: str) -> Score:
+        reply = prepare(reply)
         answer = reader(rule, sample, reply) if reader is not None else reply
         if answer is None:
             return _unread(_why(rule))
@@ -154,6 +159,11 @@ def _of_text(rule: ScoreRule, profile: str) -> Scorer:
     return score
 
 
+PREPARED: Mapping[str, Callable[[str], str]] = {
+    "vlmevalkit": vlmevalkit.loaded,
+    "lmms-eval": lmms_eval.without_reasoning,
+}
+"""What a harness does to every reply before it is scored; OCRBench v2's and CMMMU's readers see an empty one as it is."""
 TYPED = ("typed", "typed-exact", "typed-as-written")
 _BY_LETTER = ("letter-or-text", "answer-line", "first-capital")
 
@@ -237,10 +247,21 @@ def _formula_or_option(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     return any(final_answers.formula_equal(answer, gold, rule.tolerance) for gold in golds_of(sample))
 
 
-def _within(rule: ScoreRule, sample: Sample, answer: str) -> bool:
+_UNWRAPPED = re.compile(r"\\boxed|\\[()]|\^\{?\\circ\}?|(?<=\d)\.\Z")
+"""What VLMEvalKit's parser of LaTeX sees through."""
+
+
+def _math_v(sample: Sample, reply: str, *, rooted: bool) -> bool:
+    """Compare with the gold answer, of a choice its letter or the text of its option."""
+    answer, golds = final_answers.math_v_answer(reply), golds_of(sample)
+    golds += [sample.options[gold] for gold in golds if gold in sample.options]
+    return any(final_answers.math_v_equal(answer, gold, rooted=rooted) for gold in golds)
+
+
+def _within(rule: ScoreRule, sample: Sample, answer: str, slack: float = 1e-12) -> bool:
     read, golds = final_answers.number_in(answer), map(final_answers.number_in, golds_of(sample))
     return read is not None and any(
-        gold is not None and abs(read - gold) <= (rule.tolerance or 0.0) + 1e-12 for gold in golds
+        gold is not None and abs(read - gold) <= (rule.tolerance or 0.0) + slack for gold in golds
     )
 
 
@@ -265,7 +286,7 @@ def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
         compare = final_answers.typed_equal if rule.equals == "typed" else final_answers.typed_as_written
         return compare(answer, gold, of_type, str(sample.meta.get("precision", "")))
     row = {"question_type": "free_form", "answer_type": of_type, "answer": gold, "prediction_or_extraction": answer}
-    return bool(short_answers.mathvista_value({**row, "prefetch": False}))
+    return bool(short_answers.mathvista_value({**row, "prefetch": True}))
 
 
 def _marked_letter(rule: ScoreRule, sample: Sample, reply: str) -> bool:
@@ -284,6 +305,18 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "iou": _overlap,
     "answer-and-box": _answer_and_box,
     "spotting": _spotting,
+    "crpe": lambda rule, sample, answer: vlmevalkit.crpe_right(answer, str(sample.meta["gold"])),
+    "crpe-option": lambda rule, sample, answer: (
+        lmms_eval.crpe_letter(answer, "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text)))
+        == sample.target
+    ),
+    "reasoned": lambda rule, sample, answer: lmms_eval.reasoned_right(answer, ", ".join(golds_of(sample))),
+    "math-v": lambda rule, sample, answer: _math_v(sample, answer, rooted=True),
+    "math-v-unrooted": lambda rule, sample, answer: _math_v(sample, answer, rooted=False),
+    "math-v-whole": lambda rule, sample, answer: any(
+        final_answers.math_v_equal(_UNWRAPPED.sub("", answer), gold, rooted=False, tolerance=1e-6)
+        for gold in golds_of(sample)
+    ),
     "letters-only": lambda rule, sample, answer: "".join(filter(str.isalpha, answer)) in golds_of(sample),
     "formula": _formula_or_option,
     "letters": lambda rule, sample, answer: set(re.findall("[A-Z]", answer)) == set(sample.target),
@@ -328,6 +361,8 @@ def _compare_kit(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> fl
     golds = golds_of(sample)
     if "contains" in rule.also and any(gold in reply for gold in golds):
         return 1.0
+    if rule.equals == "within":
+        return float(_within(rule, sample, str(answer), slack=0.0))
     if rule.equals == "relaxed":
         return float(short_answers.relaxed_accuracy(str(answer), golds)["score"])
     if rule.equals == "vqa-score":

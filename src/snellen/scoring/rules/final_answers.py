@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
-from snellen.scoring.rules.latex_value import latex_value
+from snellen.scoring.rules.latex_value import latex_value, words_value
 from snellen.scoring.rules.vlmevalkit import literal
 
 Stage: TypeAlias = Callable[[str, str, str], str | None]
@@ -28,6 +29,13 @@ _END = re.compile(r"\n|\.(?:\s|\Z)")
 _SET = re.compile(r"\\(?:text|mathrm|mathbf|rm|mbox)\s*\{([^{}]*)\}")
 _DROPPED = re.compile(r"\\(?:left|right|,|!)|\^\{?\\circ\}?|\\?[$%]|\s|(?<=\d)(?:\\text)?\{?(?:units?|km|cm|m\^3)\}?\Z")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
+
+
+_VISULOGIC_PHRASES = (
+    "answer:", "the final answer is:", "the answer is option:", "the answer is:", "the correct answer is option:",
+    "the correct answer is:", "the answer should be:", "the final answer is", "the answer is option", "the answer is",
+    "the correct answer is option", "the correct answer is", "the answer should be",
+)  # fmt: skip
 
 
 def last_box(reply: str) -> str | None:
@@ -82,9 +90,68 @@ def _box_letter(reply: str, letters: str, word: str) -> str | None:
     return box if box and box in letters else None
 
 
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        return math.isfinite(float(text))
+    return False
+
+
+def _visulogic(reply: str, letters: str, word: str) -> str | None:
+    """Read a letter as VisuLogic's script: all of a short box or of the reply, at either end, or behind its phrases."""
+    opened: list[int] = []
+    box = ""
+    for match in re.finditer(r"\\boxed\{|[^\\]\}", reply):
+        if not match[0].endswith("}"):
+            opened.append(match.end())
+        elif opened:
+            start = opened.pop()
+            box = reply[start : match.start() + 1] if not opened else box
+    for command in (r"\text{", r"\rm{", r"\mathbf{", "$", "}"):
+        box = box.replace(command, "")
+    whole = box.strip() if 0 < len(box) < 3 else reply
+    if len(whole) == 1 and whole in letters:
+        return whole
+    text = reply.replace("<|endoftext|>", "")
+    if (letter := _ends(text, letters, word)) is not None:
+        return letter
+    text = text.lower()
+    for phrase in _VISULOGIC_PHRASES:
+        if phrase in text:
+            text = text.rpartition(phrase)[2].strip().partition("\n")[0].partition(".")[0]
+            if len(text) == 1 and text.upper() in letters:
+                return text.upper()
+    return None
+
+
 def _phrase(reply: str, letters: str, word: str) -> str | None:
     found = list(_PHRASE.finditer(reply))
     return _END.split(reply[found[-1].end() :], maxsplit=1)[0].strip() or None if found else None
+
+
+def _mmmu_letter(reply: str, letters: str, word: str) -> str | None:
+    """Read as MMMU's script: a letter in brackets, between blanks or before a full stop; of several the last between blanks."""
+    for sign in ",.!?;:'":
+        reply = reply.strip(sign)
+    reply = f" {reply} "
+    for form in ("({})", " {} ", "{}."):
+        if named := [letter for letter in letters if form.format(letter) in reply]:
+            return max(named, key=lambda letter: reply.rfind(f" {letter} "))
+    return None
+
+
+def _emma(reply: str, letters: str, word: str) -> str | None:
+    for letter in "ABCDEFGH":
+        if reply.upper() == letter or reply.startswith((f"{letter}:", f"{letter}.")):
+            return letter
+    if _is_number(reply):
+        return reply
+    if "boxed{" in reply and (box := last_box(reply)) is not None:
+        texts = re.findall(r"\\text\{([^}]*)\}", box)
+        return str(texts[-1] if texts else box).strip()
+    for phrase in ("final answer is", "correct answer is", "answer should be", "answer is", "answer:"):
+        if phrase in reply.lower():
+            return reply.lower().rpartition(phrase)[2].strip().partition("\n")[0].partition(".")[0]
+    return None
 
 
 def _behind(reply: str, letters: str, word: str) -> str | None:
@@ -94,7 +161,7 @@ def _behind(reply: str, letters: str, word: str) -> str | None:
 
 def _member_text(reply: str, letters: str, word: str) -> str | None:
     value = _member_value(reply, word)
-    return value.strip() if isinstance(value, str) else None
+    return value if isinstance(value, str) else None
 
 
 def _member(reply: str, letters: str, word: str) -> str | None:
@@ -129,13 +196,17 @@ def _word_letter(reply: str, letters: str, word: str) -> str | None:
 STAGES: Mapping[str, Stage] = {
     "whole": lambda reply, letters, word: reply or None,
     "capitals": lambda reply, letters, word: reply if re.fullmatch(r"[A-Z]{1,26}", reply) else None,
-    "letter": _letter(r"\A(?:LETTER(?:[:.]|\Z))"),
     "first-letter": _letter(r"\ALETTER"),
+    "letter": _letter(r"\A(?:LETTER(?:[:.]|\Z))"),
     "number": lambda reply, letters, word: reply if _NUMBER.fullmatch(reply) else None,
     "is-number": _number_behind_is,
     "ends": _ends,
+    "mmmu-letter": _mmmu_letter,
+    "emma": _emma,
     "box": lambda reply, letters, word: last_box(reply),
     "box-letter": _box_letter,
+    "bare-box-letter": _letter(r"(?i)\\boxed\{\s*+LETTER\s*+\}"),
+    "visulogic": _visulogic,
     "tag": lambda reply, letters, word: between(reply, "<answer>", "</answer>"),
     "tag-letter": _letter(r"(?i)<answer>\s*+\(?LETTER\)?\s*+</answer>"),
     "phrase": _phrase,
@@ -189,6 +260,76 @@ def formula_equal(reply: str, gold: str, tolerance: float | None = None) -> bool
     if tolerance is not None:
         return abs(values[0] - values[1]) <= tolerance
     return round(values[0], 2) == round(values[1], 2)
+
+
+_MATH_V_SIGNS = (
+    *((sign, "") for sign in (" ", "\\,")), ("∞", "\\infty"), ("+\\infty", "\\infty"), ("\\\\", "\\"),
+    *((sign, "") for sign in ("\n", "\\text", "\\mbox")), ("bmatrix", "pmatrix"),
+    *((sign, "") for sign in ("\\left", "\\right", "^{\\circ}", "^\\circ", "{m}^3", "m^3", "{units}", "units", "{km}", "km", "\\!")),
+    ("tfrac", "frac"), ("dfrac", "frac"), ("\\$", ""), ("$", ""), ("\\%", ""), ("{.", "{0."),
+)  # fmt: skip
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def math_v_answer(reply: str) -> str:
+    """Return the answer in a reply as MATH-V's script reads and cleans it."""
+    text = reply.strip()
+    text = _ends(text, "ABCDE", "") or text
+    number = text.rpartition("is ")[2].rstrip(".")
+    text = number if _is_number(number) else text
+    if "oxed{" not in text:
+        for phrase in ("the final answer is", "the answer is", "the correct answer is", "the answer should be"):
+            for form in (phrase, phrase.capitalize()):
+                if form in text:
+                    text = text.rpartition(form)[2].strip().partition("\n")[0].partition(". ")[0]
+    elif text.count("oxed{") > 1:
+        text = "\\boxed{" + text.rpartition("oxed{")[2]
+    text = text.lower().replace("{}", "")
+    start, end = text.find("oxed{") + 5, text.rfind("}")
+    text = text[start:end] if 5 <= start <= end else text
+    if "}" in text and not 0 <= text.find("{") < text.find("}"):
+        text = text.partition("}")[0]
+    text = text.rpartition("=")[2].rpartition("\\approx")[2]
+    for sign, new in _MATH_V_SIGNS:
+        text = text.replace(sign, new)
+    text = re.sub(r"\\sqrt([^{])", r"\\sqrt{\1}", "0" + text if text.startswith(".") else text)
+    text = re.sub(r"\A(-?\d+)/(-?\d+)\Z", r"\\frac{\1}{\2}", text)
+    return re.sub(r"[({]([a-e])[)}]", r"\1", text).rstrip(".").lstrip(":").strip()
+
+
+def math_v_equal(answer: str, gold: str, *, rooted: bool = True, tolerance: float | None = None) -> bool:
+    """Return True if two answers are the same text, or have the same value to two decimals, as MATH-V compares them.
+
+    Args:
+        answer, gold: the answer as `math_v_answer` cleans it, and the gold answer as it stands.
+        rooted: roots and pi have a value; the copies of lmms-eval and VLMEvalKit lack them.
+        tolerance: the largest difference of values, as VLMEvalKit has one, in place of two decimals.
+    """
+    read, wanted = answer.lower().strip(), gold.lower().strip()
+    if not read or not wanted or len(read) > MOST_CHARACTERS:
+        return False
+    if read == wanted:
+        return True
+    if read[0] + read[-1] == wanted[0] + wanted[-1] and read[0] + read[-1] in ("()", "[]") and "," in read:
+        pairs = read[1:-1].split(","), wanted[1:-1].split(",")
+        return len(pairs[0]) == len(pairs[1]) and all(
+            math_v_equal(one, other, rooted=rooted, tolerance=tolerance) for one, other in zip(*pairs, strict=True)
+        )
+    if not rooted and re.search(r"\\sqrt|\\pi", read + wanted):
+        return False
+    values = [latex_value(_THOUSANDS.sub("", text)) for text in (read, wanted)]
+    if values[0] is None or values[1] is None:
+        return False
+    return round(values[0], 2) == round(values[1], 2) if tolerance is None else abs(values[0] - values[1]) < tolerance
+
+
+def emma_equal(answer: str, gold: str) -> bool:
+    """Return True for the same text, number in words, or value to two decimals, as EMMA's script compares answers."""
+    read, wanted = answer.lower().strip(), gold.lower().strip()
+    if read == wanted or words_value(read) == wanted:
+        return True
+    values = latex_value(read), latex_value(wanted)
+    return values[0] is not None and values[1] is not None and round(values[0], 2) == round(values[1], 2)
 
 
 def number_in(text: str) -> float | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from snellen.scoring.rules.final_answers import last_box
+from snellen.scoring.rules.latex_value import latex_value
 from snellen.scoring.rules.short_answers import vqa_normalise
 
 _PHRASE = r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*"
@@ -40,6 +42,88 @@ def read_letter(reply: str, options: Mapping[str, str]) -> str | None:
     lowered = reply.lower()
     named = [letter for letter, text in options.items() if text and text.lower() in lowered]
     return named[0] if len(named) == 1 else None
+
+
+def without_reasoning(reply: str) -> str:
+    """Return a reply without its reasoning, as the command line of lmms-eval takes it out before every task scores."""
+    for opening, closing in (("<think>", "</think>"), ("<analysis>", "</analysis>")):
+        while (start := reply.find(opening)) >= 0 and (end := reply.find(closing, start)) >= 0:
+            reply = reply[:start] + reply[end + len(closing) :]
+        if closing in reply and opening not in reply:
+            reply = reply.rpartition(closing)[2]
+    return reply.strip()
+
+
+_LETTERS = "ABCDEFGH"
+_ANNOUNCED = re.compile(
+    r"(?:the )?(?:correct |best )?answer|(?:the )?(?:correct )?(?:option|choice) is|i (?:choose|select|pick)|my choice is"
+)
+_LAST_NUMBER = re.compile(r"\b(\d+(?:\.\d+)?)\b\s*\.?\s*\Z")
+_LAST_VALUE = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?%?")
+
+
+def reasoned_answer(reply: str) -> str:
+    """Return the first `<answer>`, else the last box, else the number that ends the last line with one, else nothing."""
+    if tagged := re.search(r"<answer>(.*?)</answer>", reply, re.DOTALL):
+        return tagged[1].strip()
+    if "\\boxed{" in reply and (box := last_box(reply)):
+        return box
+    numbers = (_LAST_NUMBER.search(line) for line in reversed(reply.strip().split("\n")))
+    return next((number[1] for number in numbers if number), "")
+
+
+def reasoned_letter(text: str) -> str:
+    """Return the letter A to H that a text begins or ends with, else that of its most telling form; of several the first."""
+    text = text.strip()
+    for sign in ",.!?;:'\"":
+        text = text.strip(sign)
+    if text and (ends := [sign for sign in (text[0], text[-1]) if sign in _LETTERS]):
+        return ends[0]
+    text = f" {text} "
+    if announced := _ANNOUNCED.search(text.lower()):
+        text_behind = text[announced.start() :]
+        if named := [sign for sign in text_behind if sign in _LETTERS]:
+            return named[0]
+    for forms in (("({})",), ("{}.",), ("{}:",), ("{})",), ("{} ",), ("{}-", "{}_", "{}="), ("{}",)):
+        places = [(text.rfind(form.format(letter)), letter) for form in forms for letter in _LETTERS]
+        if found := [place for place in places if place[0] >= 0]:
+            return min(found)[1]
+    return ""
+
+
+def reasoned_right(reply: str, gold: str) -> bool:
+    """Return True if a reply's answer is right by the shared rule of lmms-eval's reasoning tasks, without its judge.
+
+    A gold answer that begins with a letter A to H is an option's letter. Values are equal to six decimals; where math-verify
+    reads further forms, they are no value here.
+    """
+    read, wanted = (text.removesuffix(".").strip() for text in (reasoned_answer(reply), gold))
+    if letter := reasoned_letter(wanted):
+        return reasoned_letter(read) == letter
+    shorter, longer = sorted((read, wanted), key=len)
+    if shorter in longer and len(shorter) >= 0.9 * len(longer):
+        return True
+    values = _value(read), _value(wanted)
+    return values[0] is not None and values[1] is not None and abs(values[0] - values[1]) < 1e-6
+
+
+def _value(text: str) -> float | None:
+    """Return the value of a formula, else of the last number in a text; per cent are hundredths."""
+    if (value := latex_value(text.rpartition("=")[2].strip().strip("$"))) is not None:
+        return value
+    numbers = _LAST_VALUE.findall(text)
+    last = numbers[-1].replace(",", "") if numbers else ""
+    return float(last.rstrip("%")) / (100 if last.endswith("%") else 1) if last else None
+
+
+def crpe_letter(reply: str, question: str) -> str:
+    """Return the letter of the first option of CRPE's question whose text is in a reply, else the reply without its signs."""
+    reply = re.sub(r"<(think|thought)>.*?</\1>", "", reply, flags=re.DOTALL).strip()
+    tagged = re.search(r"<answer>(.*?)</answer>", reply, re.DOTALL)
+    cleaned = re.sub(r"[^\w\s]", "", tagged[1] if tagged else reply).strip()
+    letters = {text.strip(): letter for letter, text in re.findall(r"\b([A-Z])\.\s+([^\n]*)", question)}
+    named = re.search("|".join(map(re.escape, letters)), cleaned) if letters else None
+    return letters[named[0]] if named else cleaned.upper()
 
 
 def read_whole_yes_no(reply: str) -> bool | None:

@@ -29,6 +29,8 @@ from typing import Any
 
 import msgspec
 
+from snellen.sources.pandas_cells import MISSING as MISSING_CELLS
+
 MAX_CHARS = 1 << 20  # Python's parser takes a few hundred bytes of memory for each character of a list
 
 
@@ -59,6 +61,15 @@ def literal(text: str) -> Any:
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         # RecursionError and MemoryError are what the parser raises for brackets nested too deep.
         return None
+
+
+MISSING = "nan"
+"""What stands for a missing reply once the kit has loaded it from its workbook."""
+
+
+def loaded(reply: str) -> str:
+    """Return a reply as the kit loads it with pandas: `nan` for an empty one, `None`, `N/A` and the like."""
+    return MISSING if not reply or reply in MISSING_CELLS else reply
 
 
 REFUSED = "Z"
@@ -110,6 +121,16 @@ def infer_text(reply: str, options: Mapping[str, str]) -> str | None:
 def infer(reply: str, options: Mapping[str, str]) -> str | None:
     """Return `infer_option`'s letter, else `infer_text`'s."""
     return infer_option(reply, options) or infer_text(reply, options)
+
+
+def crpe_right(reply: str, gold: str) -> bool:
+    """Return True if a reply begins as CRPE's gold cell; a longer one that begins with none of A to D has to hold its end.
+
+    The end is what stands behind the cell's fourth character: where that is empty any such reply is right, as in the kit.
+    """
+    if len(reply) == 1 or reply[:1] in tuple("ABCD"):
+        return reply[:1] == gold[:1]
+    return gold[4:].lower() in reply.lower()
 
 
 def circular_hit(rolls: Iterable[Mapping[str, Any]]) -> int | None:

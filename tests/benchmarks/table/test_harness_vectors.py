@@ -1,0 +1,31 @@
+"""Replies with the values that VLMEvalKit, lmms-eval and authors' scripts gave them when they were run over invented rows.
+
+Source: VLMEvalKit at e8e78f0, lmms-eval 0.7.3 and the scripts that the rules name. The replies are those that `strict` scores otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from catalogue_drawn import draw_card_set
+
+import snellen
+from snellen.benchmarks import registry
+from snellen.benchmarks.table.entries import entry
+
+LINES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data" / "harness_vectors.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['set']}-{line['profile']}-{line['row']['answer']}")
+def test_a_profile_gives_the_value_that_its_harness_gave(line: dict[str, Any], tmp_path: Path) -> None:
+    row = line["row"] | ({"index": 0} if entry(line["set"]).source.tsv else {})
+    drawn, benchmark = draw_card_set(entry(line["set"]), tmp_path, [row]), registry.find(line["set"])
+    (sample,) = benchmark.samples(snellen.Data(path=drawn.path, images=drawn.images))
+    found = [(reply, benchmark.score[line["profile"]](sample, reply).value) for reply, _ in line["values"]]
+    assert found == [(reply, pytest.approx(value)) for reply, value in line["values"]]
