@@ -40,6 +40,7 @@ REPLIES = [
     ("screenspot-v2", 0, "click(x=0.5, y=0.5)", (0, None, 1, 1)),  # shares of the sides, where thousandths were asked for
     ("screenspot-v2", 0, "[400, 400, 600, 600]", (1, None, 0, 1)),  # lmms-eval: the first corner, which lies on the edge
     ("screenspot-v2", 0, "[390, 400, 600, 600]", (1, None, 0, 0)),
+    ("screenspot-v2", 0, "<think>look at [900, 900]</think>\n[500, 500]", (1, None, 0, 1)),  # lmms-eval takes reasoning out first
     ("screenspot-v2", 0, "[600, 400]", (1, None, 0, 1)),  # the edge belongs to the box
     ("screenspot-pro", 0, "I click [500, 500].", (1, None, 0, 1)),
     ("screenspot-pro", 0, "[200, 200, 800, 800]", (1, None, 0, 0)),

@@ -126,7 +126,8 @@ def _with_evidence(rule: ScoreRule, scorer: Scorer) -> Scorer:
 
 def _single(rule: ScoreRule, profile: str) -> Scorer:
     if rule.read in SIDES:
-        return partial(_region, rule)
+        seen = lmms_eval.without_reasoning if profile == "lmms-eval" else str
+        return lambda sample, reply: _region(rule, sample, seen(reply))
     return _with_evidence(rule, _of_text(rule, profile))
 
 
