@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pytest
 from box_sets_drawn import BOX_SETS, FIRST, LAST, SIDE, screen
 from catalogue_drawn import draw
 from msgspec import structs
+from PIL import Image as Picture
 
 import snellen
 from servers.oracle import OracleServer, SentQuestion
@@ -18,12 +21,13 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.errors import DataError
 from snellen.reports.overlay import as_html, draw_regions
+from snellen.scoring.coco import average_precision
 from snellen.scoring.coordinates import REPLY_SPACE
-from snellen.scoring.grounding import GOLD_SPACE
+from snellen.scoring.grounding import BOXES, GOLD_SPACE, IOU
 from snellen.scoring.rules.harness_regions import FIND, RegionRule, score_by_rule
 from snellen.scoring.shapes import shapes_of
-from snellen.sources.blobs import BytesBlob
-from snellen.types import Metric, Sample, Text
+from snellen.sources.blobs import BytesBlob, FileBlob
+from snellen.types import Image, Metric, Prompt, Sample, Text
 
 PROFILES = ("strict", "authors", "vlmevalkit", "lmms-eval")
 META = {REPLY_SPACE: "thousand", GOLD_SPACE: "pixel"}
@@ -35,13 +39,15 @@ REPLIES = [
     ("refcoco", 0, "[100, 200, 400, 350]", (1, None, 1, 1)),  # an overlap of exactly a half is right
     ("refcoco", 0, "[100, 200, 400, 349]", (0, None, 0, 0)),
     ("refcoco-testa", 1, "<box>[[100, 200, 400, 500]]</box>", (1, None, 1, 1)),  # the same object by its second phrase
-    ("screenspot-v2", 0, "[500, 500]", (1, None, 0, 1)),  # VLMEvalKit reads clicks alone
-    ("screenspot-v2", 0, '{"point_2d": [450, 450]}', (1, None, 0, 1)),
+    ("screenspot-v2", 0, "[500, 500]", (1, None, 0, 0)),  # VLMEvalKit reads clicks alone, lmms-eval shares of the sides
+    ("screenspot-v2", 0, '{"point_2d": [450, 450]}', (1, None, 0, 0)),
     ("screenspot-v2", 0, "click(x=0.5, y=0.5)", (0, None, 1, 1)),  # shares of the sides, where thousandths were asked for
-    ("screenspot-v2", 0, "[400, 400, 600, 600]", (1, None, 0, 1)),  # lmms-eval: the first corner, which lies on the edge
-    ("screenspot-v2", 0, "[390, 400, 600, 600]", (1, None, 0, 0)),
-    ("screenspot-v2", 0, "<think>look at [900, 900]</think>\n[500, 500]", (1, None, 0, 1)),  # lmms-eval takes reasoning out first
-    ("screenspot-v2", 0, "[600, 400]", (1, None, 0, 1)),  # the edge belongs to the box
+    ("screenspot-pro", 0, "[400, 400, 600, 600]", (1, None, 0, 1)),  # lmms-eval: the first corner, which lies on the edge
+    ("screenspot-pro", 0, "[390, 400, 600, 600]", (1, None, 0, 0)),
+    ("screenspot-pro", 0, "<think>look at [900, 900]</think>\n[500, 500]", (1, None, 0, 1)),  # lmms-eval takes reasoning out
+    ("screenspot-pro", 0, "<bbox>[390, 400, 600, 600]</bbox>", (1, None, 0, 1)),  # the centre of a box that is named as one
+    ("screenspot-v2", 0, "[600, 400]", (1, None, 0, 0)),  # the edge belongs to the box
+    ("screenspot-v2", 0, "[0.6, 0.4]", (0, None, 0, 1)),
     ("screenspot-pro", 0, "I click [500, 500].", (1, None, 0, 1)),
     ("screenspot-pro", 0, "[200, 200, 800, 800]", (1, None, 0, 0)),
     ("osworld-g", 3, "click(x=310, y=310)", (0, None, 0, 0)),  # in the box around the triangle, and not in it
@@ -385,3 +391,51 @@ def test_a_long_reply_is_read_in_time_that_grows_with_its_length(name: str, part
     sample = Sample("1", Prompt((Image(BytesBlob("a.png", screen(1))),)), "[1, 1, 9, 9]", "point", meta=META)
     score_by_rule(rule, sample, part * (160_000 // len(part)))
     assert process_time() - began < 3
+
+
+VECTORS = [
+    json.loads(line) for line in (Path(__file__).parent / "data" / "box_set_vectors.jsonl").open(encoding="utf-8")
+]
+"""Replies to invented rows with the value that the harness's own code gave; `ours` where a profile differs, and a note says so."""
+NOTED = {
+    ("screenspot-v2", "vlmevalkit"): "its gold boxes end one pixel early",
+    ("osworld-g", "lmms-eval"): "right and lower edges are outside",
+    ("where2place", "authors"): "a pair of corners is all pixels between them",
+}
+
+
+def run_lengths(size: list[int], white: list[list[int]]) -> str:
+    """Return a mask that is white in boxes, column by column as COCO writes it."""
+    dots = np.zeros((size[0], size[1]), bool)
+    for left, top, right, bottom in white:
+        dots[left:right, top:bottom] = True
+    counts = [len(list(run)) for _, run in groupby([False, *dots.ravel().tolist()])]
+    return json.dumps({"size": [size[1], size[0]], "counts": [counts[0] - 1, *counts[1:]]})
+
+
+def test_replies_have_the_values_that_the_harness_gave(tmp_path: Path) -> None:
+    """The rows are those of the drawn sets, with image size and gold answer of the vector."""
+    drawn: dict[str, Sample] = {}
+    for number, vector in enumerate(VECTORS):
+        name, harness = vector["set"], vector["harness"]
+        if name not in drawn:
+            (folder := tmp_path / name).mkdir()
+            drawn[name] = samples_of(name, folder)[0]
+        picture = tmp_path / f"{number}.png"
+        Picture.new("1", tuple(vector["size"])).save(picture)
+        sample = structs.replace(
+            drawn[name],
+            target=vector.get("target") or run_lengths(vector["size"], vector["white"]),
+            prompt=Prompt((Image(FileBlob(picture)),)),
+            meta={**drawn[name].meta, **vector.get("meta", {})},
+            options=vector.get("options", drawn[name].options),
+        )
+        score = registry.find(name).score[harness](sample, vector["reply"])
+        value = score.value
+        if name == "odinw13":
+            value = average_precision([tuple(json.loads(score.detail[BOXES]))]).ap  # type: ignore[union-attr]
+        assert value == pytest.approx(vector.get("ours", vector["value"]), abs=1e-5), vector
+        if "iou" in vector:
+            assert float(score.detail[IOU]) == pytest.approx(vector["iou"], abs=1e-5), vector
+        if "ours" in vector:
+            assert NOTED[name, harness] in registry.find(name).profiles[harness], vector

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
 from snellen.scoring.answers.grounded import Frame, Located, Value
 from snellen.scoring.answers.structure import json_in
 from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, regions_of
-from snellen.scoring.coordinates import REPLY_SPACE, SIDES, exact, parse_coordinates
+from snellen.scoring.coordinates import REPLY_SPACE, SIDES, Numbers, exact, parse_coordinates
 from snellen.scoring.grounding import (
     ALL_INSIDE,
     GOLD_SPACE,
@@ -30,36 +31,65 @@ from snellen.scoring.grounding import (
 )
 from snellen.types import Sample, Score
 
-_N = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})"
-_BOX_TAG = r"<box>\s*\[\d{1,9},\d{1,9},\d{1,9},\d{1,9}\]"
-FIND: Mapping[str, str] = {
-    "json": "",
-    "brackets": rf"[\[(]\s*{_N}(?:(?:\s*,\s*|\s+){_N}){{MORE}}\s*[\])]",
-    "click": r"x=[\d.]{1,30}, y=[\d.]{1,30}",
-    "x-y": rf"\bx['\"]?\s*[:=]\s*{_N}[^\d]{{1,40}}?y['\"]?\s*[:=]\s*{_N}",
-    "numbers": rf"{_N}(?:[^\d.+-]{{1,200}}{_N}){{MORE}}",
-    "box-tag": _BOX_TAG,
+_POWER = r"[-+]?(?:\d{0,18}\.)?\d{1,18}(?:[eE][-+]?\d{1,2})?"
+_SHARE = r"-?\d{1,18}(?:\.\d{1,18})?%?"
+
+
+class Form(NamedTuple):
+    """A written box or point: what a number is, and what stands before, between and behind; `numbers` 0: those of a box or point."""
+
+    number: str
+    before: str = ""
+    between: str = ""
+    behind: str = ""
+    numbers: int = 0
+
+
+FIND: Mapping[str, Form] = {
+    "json": Form(""),
+    "brackets": Form(_SHARE, r"[\[(]\s*", r"\s*[,\s]\s*", r"\s*[\])]"),
+    "json-last-first": Form(""),
+    "square": Form(_POWER, r"\[\s*", r"(?:\s*,\s*|\s+)", r"\s*\]"),
+    "round": Form(r"[-+]?(?:\d{0,18}\.)?\d{1,18}", r"\(", r"\s*,\s*", r"\)"),
+    "tuple": Form(r"[-+]?\d{1,18}\.?\d{0,18}", r"\(", r",\s*", r"\)"),
+    "row": Form(r"-?\d{1,18}(?:\.\d{1,18})?", "", r"\s*[,\s]\s*"),
+    "click": Form(r"[\d.]{1,30}", "x=", ", y="),
+    "x-y": Form(_SHARE, r"(?i:x['\"]?\s*[:=]\s*)", r"(?is:.{0,400}?y['\"]?\s*[:=]\s*)"),
+    "bbox-tag": Form(
+        _SHARE, r"(?i:<\s*bbox[^>]{0,80}>)[^<\d-]{0,80}", r"[^<\d%-]{1,80}", r"(?is:[^<]{0,400}<\s*/\s*bbox)", 4
+    ),
+    "box-word": Form(_SHARE, numbers=4),
+    "numbers": Form(_POWER),
+    "shares": Form(_SHARE),
+    "box-tag": Form(r"\d{1,9}", r"<box>\s*\[", ",", r"\](?=[^<]{0,400}</box>)"),
 }
-"""What may be looked for, as a pattern: MORE is one less than the numbers of a box or point."""
+"""What may be looked for. Without anything between, the first numbers of a reply count, whatever stands between them."""
+_KEYS = ("bbox_2d", "bbox", "box_2d", "box", "point_2d", "point")
+_LABELS = ("label", "class", "category", "name", "class_name")
 
 
 class RegionRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How a harness reads boxes and points, where it does otherwise than Snellen.
 
     Attributes:
-        find: what is looked for, the first that finds something: `json`, `brackets` (numbers in brackets), `click` (`x=1, y=2`),
-            `x-y` (that in any spelling), `numbers` (one behind the other), `box-tag` (`<box>[1,2,3,4]</box>`); empty: as everywhere.
+        find: what is looked for, the first that finds something; empty: as everywhere. `json`, and `json-last-first` for its boxes
+            from the last to the first; `brackets` (round or square, percent too), `square` `[1, 2]`, `round` and `tuple` `(1, 2)` (the
+            latter without numbers as `.5`), `row` `1, 2`; `click` (`x=1, y=2`), `x-y` (that in any spelling); `box-tag`
+            (`<box>[1,2,3,4]</box>`); `bbox-tag` and `box-word` (four numbers where a box or rectangle is named), of which the centre
+            is a point; `numbers` and `shares` (these with percent), the first of the reply.
         spaces: spaces of what was found, the first that fits: `unit <=1.5` (no number is larger), `pixel`.
         pick: of several: `first`, `best` (in whichever space, the closest to the gold answer), `all` (right only together),
             `count` (that, and as many as the row's `count`); empty: the first of a question with one, else the share that is right.
-        cut: points are cut to whole pixels.
+        cut: points are cut to whole pixels, `down` or to the `nearest`.
+        fit: the corners of a box are put in order, and cut to the image.
         corner: a reply without a point is a click at the upper left corner.
     """
 
     find: tuple[str, ...] = ()
     spaces: tuple[str, ...] = ()
     pick: Literal["", "first", "best", "all", "count"] = ""
-    cut: bool = False
+    cut: Literal["", "down", "nearest"] = ""
+    fit: bool = False
     corner: bool = False
 
     def __post_init__(self) -> None:
@@ -90,10 +120,12 @@ def evidence_overlap(rule: RegionRule, reply: str, gold: str) -> float:
 
     Source: TreeBench in VLMEvalKit at e8e78f0, `image_mcq.py`.
     """
-    written = [region for name in rule.find for region in _written(name, reply, 4)]
+    thought = re.search(r"<think>(.*?)</think>", reply, re.DOTALL)
+    written = [region for name in rule.find for region in _written(name, thought[1] if thought else reply, 4)]
     if not rule.find:
         tags = re.finditer(r"<box>(.{0,400}?)</box>", reply, re.DOTALL)
-        written = [*_written("json", reply, 4), *(region for tag in tags for region in regions_of(tag[1]))]
+        parts = (*(part.value for part in json_in(reply)), *(tag[1] for tag in tags))
+        written = [region for part in parts for region in regions_of(part)]
     plain = Frame(parse_coordinates("pixel"), (1, 1))
     boxes, golds = (
         [one.numbers for one in map(plain.located, part) if isinstance(one, Located) and len(one.numbers) == 4]
@@ -106,11 +138,41 @@ def evidence_overlap(rule: RegionRule, reply: str, gold: str) -> float:
 
 def _written(name: str, reply: str, sides: int) -> list[Region]:
     """Return what a reply holds of that name, with as many numbers; what stands behind the first thousand does not count."""
-    if name == "json":
-        found = [region for part in json_in(reply) for region in regions_of(part.value)]
-        return [region for region in found if len(region.numbers) == sides]
-    hits = re.finditer(FIND[name].replace("MORE", str(sides - 1)), reply, re.IGNORECASE)
-    return [Region(tuple(map(exact, re.findall(_N, hit[0])))) for hit in islice(hits, MOST_REGIONS)]
+    if name.startswith("json"):
+        found = [region for part in json_in(reply) for region in _in_json(part.value, sides)]
+        return found if name == "json" else found[::-1]
+    form = FIND[name]
+    sides = form.numbers or sides
+    if name == "box-word" and not re.search("box|rect", reply, re.IGNORECASE):
+        return []
+    if not form.between:
+        first = [hit[0] for hit in islice(re.finditer(form.number, reply), sides)]
+        return [Region(tuple(map(_number, first)))] if len(first) == sides else []
+    pattern = form.before + form.between.join([f"({form.number})"] * sides) + form.behind
+    return [Region(tuple(map(_number, hit.groups()))) for hit in islice(re.finditer(pattern, reply), MOST_REGIONS)]
+
+
+def _number(text: str) -> Fraction | None:
+    number = exact(text.rstrip("%"))
+    return number / 100 if number is not None and text.endswith("%") else number
+
+
+def _in_json(data: Any, sides: int) -> Iterator[Region]:
+    """Yield the lists of as many numbers, with the label of the object that has one under a key of boxes or points."""
+    waiting = [data]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            value = next((part[key] for key in _KEYS if key in part), None)
+            if isinstance(value, list) and len(value) == sides:
+                label = next((part[key] for key in _LABELS if key in part), "")
+                yield Region(tuple(map(exact, value)), label=str(label).strip())
+            else:
+                waiting.extend(reversed(list(part.values())))
+        elif isinstance(part, list):
+            if len(part) == sides and all(isinstance(one, int | Decimal) for one in part):
+                yield Region(tuple(map(exact, part)))
+            waiting.extend(reversed(part))
 
 
 def _located(rule: RegionRule, sample: Sample, reply: str, size: tuple[int, int], gold: Value) -> list[Located]:
@@ -122,7 +184,7 @@ def _located(rule: RegionRule, sample: Sample, reply: str, size: tuple[int, int]
         return list(value)[: 1 if is_one else None] if isinstance(value, tuple) else []
     found = (_written(name, reply, SIDES[sample.kind]) for name in rule.find)
     written = next(filter(None, found), [Region((Fraction(0), Fraction(0)))] if rule.corner else [])
-    variants = [several for region in written if (several := [*_variants(rule, region, size)])]
+    variants = [several for region in written if (several := [*_variants(rule, region, size, sample.kind)])]
     if rule.pick == "best":
         pools = [[located for several in variants for located in several]] if is_one else variants
         variants = [[max(pool, key=lambda box: _closeness(box, gold))] for pool in pools if pool]
@@ -134,13 +196,28 @@ def _closeness(box: Located, gold: Value) -> Fraction:
     return max((overlap(box.numbers, one.numbers) for one in alike), default=Fraction(0))
 
 
-def _variants(rule: RegionRule, region: Region, size: tuple[int, int]) -> Iterator[Located]:
+def _variants(rule: RegionRule, region: Region, size: tuple[int, int], kind: str) -> Iterator[Located]:
     """Yield where a region lies in each space that fits it."""
     for entry in rule.spaces:
         space, _, bound = entry.partition(" <=")
         if bound and any(abs(number or Fraction(0)) > Fraction(bound) for number in region.numbers):
             continue
+        if rule.fit and len(region.numbers) == 4 and None not in region.numbers:
+            numbers = [number for number in region.numbers if number is not None]
+            ordered = (*map(min, numbers[:2], numbers[2:]), *map(max, numbers[:2], numbers[2:]))
+            region = region._replace(numbers=ordered)
         located = Frame(parse_coordinates(space), size).located(region)
         if isinstance(located, Located):
-            cut = map(Fraction, map(int, located.numbers))
-            yield located._replace(numbers=tuple(cut)) if rule.cut else located
+            yield located._replace(numbers=_as_taken(rule, located.numbers, SIDES[kind], size))
+
+
+def _as_taken(rule: RegionRule, numbers: Numbers, sides: int, size: tuple[int, int]) -> Numbers:
+    """Return a box or point as it counts: the centre of a box for a point, whole pixels, corners in the image."""
+    if len(numbers) > sides:
+        numbers = (numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2
+    if rule.fit:
+        return tuple(min(max(number, Fraction(0)), Fraction(size[at % 2])) for at, number in enumerate(numbers))
+    if rule.cut:
+        whole = [int(number) if rule.cut == "down" else round(number) for number in numbers]
+        return tuple(Fraction(-1 if number == size[at % 2] else number) for at, number in enumerate(whole))
+    return numbers

@@ -29,6 +29,18 @@ _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000:
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 
 
+def without_reasoning(reply: str) -> str:
+    """Return a reply without `<think>` and `<analysis>`; of a reply with a closing tag alone, what stands behind it.
+
+    Source: `api/reasoning.py` of lmms-eval 0.7.3, which its command line applies before all rules.
+    """
+    for name in ("think", "analysis"):
+        reply = re.sub(f"<{name}>.*?</{name}>", "", reply, flags=re.DOTALL)
+        if f"<{name}>" not in reply:
+            reply = reply.rpartition(f"</{name}>")[2]
+    return reply.strip()
+
+
 def read_letter(reply: str, options: Mapping[str, str]) -> str | None:
     """Return the option whose letter stands in the most telling form, else the only option whose text is in the reply."""
     letters = "|".join(map(re.escape, options))

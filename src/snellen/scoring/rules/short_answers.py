@@ -240,13 +240,12 @@ def _between(text: str, opening: str, closing: str) -> str | None:
 
 
 def first_capital_letter(reply: str) -> str:
-    """Return the first capital A to E in the answer tag, else in the reply without its opening phrase; "" if none.
+    """Return the first letter A to E in the answer tag, else the first such capital in the reply without its opening phrase; "" if none.
 
     A reply of at most ten words without a capital gives the first option `(A)` to `(E)` that contains it, case ignored: a
     blank reply is A.
     """
-    text = _between(reply, "<answer>", "</answer>") or reply
-    text = text.strip()
+    text = ((_between(reply, "<answer>", "</answer>") or "").upper() or reply).strip()
     for opening in _OPENINGS:
         text = text.replace(opening, "")
     capital = _CAPITAL.search(text)
