@@ -492,3 +492,79 @@ def test_of_an_image_without_boxes_an_empty_set_is_right():
         0,
         0,
     ]
+
+
+POINT = st.tuples(st.integers(0, 1000), st.integers(0, 1000))
+FORMS_OF_A_POINT = (
+    "[{}, {}]",
+    "({}, {})",
+    "x: {}\ny: {}",
+    "click(x={}, y={})",
+    "<point>{} {}</point>",
+    '{{"point_2d": [{}, {}]}}',
+)
+CALLS = ("click(x={}, y={})", "pyautogui.doubleClick({}, {})", "click(start_box='({},{})')")
+
+
+@given(
+    point=POINT,
+    other=POINT,
+    form=st.sampled_from(FORMS_OF_A_POINT),
+    aside=st.sampled_from(FORMS_OF_A_POINT),
+    tag=st.sampled_from(("think", "thinking", "analysis")),
+)
+def test_what_is_thought_is_no_answer(point, other, form, aside, tag):
+    for kind in ("point", "points"):
+        thought = f"<{tag}>{aside.format(*other)}</{tag}>{form.format(*point)}"
+        ours, alone = (by_kind(sample(kind, "[0, 0, 300, 300]"), reply) for reply in (thought, form.format(*point)))
+        assert (ours.value, ours.extracted) == (alone.value, alone.extracted) and alone.extracted is not None
+
+
+@given(
+    point=POINT,
+    other=POINT,
+    call=st.sampled_from(CALLS),
+    more=st.sampled_from(('button="left"', "clicks=2", "tween=None")),
+)
+def test_a_click_is_read_with_its_other_arguments_and_among_words(point, other, call, more):
+    gold, click = sample("point", "[0, 0, 300, 300]"), call.format(*point)
+    alone = by_kind(gold, click).extracted
+    for reply in (f"{click[:-1]}, {more})", f"I press {click} now", f"点击 {click}"):
+        assert by_kind(gold, reply).extracted == alone is not None, reply
+    if point != other:
+        assert by_kind(gold, f"{click} then {call.format(*other)}").extracted is None
+
+
+@given(box=boxes(), joint=st.sampled_from((", ", " to ", " and ", " - ", "到")))
+def test_two_corners_in_a_sentence_are_a_box(box, joint):
+    left, top, right, bottom = box
+    gold = sample("box", str([*box]), (STEPS, STEPS), "pixel")
+    corners = f"The dog lies at ({left}, {top}){joint}({right}, {bottom})."
+    assert by_kind(gold, corners).value == 1
+    apart = corners.replace(joint, " and its bowl at ")
+    assert by_kind(gold, apart).extracted is None
+
+
+@given(
+    rows=st.lists(st.tuples(boxes(), st.sampled_from(("dog", "Dog ", "cat"))), min_size=1, max_size=4),
+    key=st.sampled_from(("label", "class", "category", "class_name")),
+    frame=st.sampled_from(
+        ("{}", "Here:\n```json\n{}\n```\nDone.", "<think>[1, 2, 3, 4]</think>\n{}", "The boxes are {}.")
+    ),
+    quote=st.sampled_from("\"'"),
+    whole=st.booleans(),
+)
+def test_labelled_boxes_are_read_in_every_frame(rows, key, frame, quote, whole):
+    listed = [{"bbox_2d": [*box], key: name} for box, name in rows]
+    text = json.dumps(listed) if whole else "\n".join(map(json.dumps, listed))
+    gold = sample(
+        "boxes", json.dumps([{"bbox": [*box], "label": name.strip()} for box, name in rows]), (STEPS, STEPS), "pixel"
+    )
+    assert by_kind(gold, frame.format(text.replace('"', quote))).value == 1
+
+
+@given(x=st.integers(-20, 30), y=st.integers(-20, 30))
+def test_a_point_outside_of_the_image_is_in_no_mask(x, y):
+    mask = json.dumps({"size": [10, 10], "counts": [0, 100]})
+    inside = 0 <= x <= 10 and 0 <= y <= 10
+    assert by_kind(sample("point", mask, (10, 10), "pixel"), f"[{x}, {y}]").value == inside

@@ -121,6 +121,12 @@ def _read(sample: Sample, reply: str, frame: Frame) -> Reading:
         value = answer.value_of([region for first, last in tags for region in regions_of(reply[first:last])])
         if value is not None:
             return Reading(value, None, (), "declared", tuple(tags))
+    if sample.kind == "boxes" and "{" in reply:  # plain reading takes braces, and the labels in them, for markup
+        quoted = reply if '"' in reply else reply.replace("'", '"')
+        parts = [(at, one) for at, end in outside_thinking(quoted) for one in json_in(quoted[at:end])]
+        value = answer.value_of([region for _, one in parts for region in regions_of(one.value)])
+        if value is not None:
+            return Reading(value, None, (), "declared", tuple((at + one.start, at + one.end) for at, one in parts))
     return read_as(answer, reply)
 
 
@@ -231,9 +237,11 @@ def is_right_point(point: Numbers, sample: Sample, gold: Value, size: tuple[int,
     if sample.target == ABSENT:
         return max(point) < 0
     if (mask := run_lengths(str(sample.target))) is not None:
+        if not all(0 <= number <= side for number, side in zip(point, size, strict=True)):
+            return False
         high, wide = mask["size"]
         column, row = (
-            round(min(max(number * side / whole, 0), side - 1))
+            min(round(number * side / whole), side - 1)
             for number, side, whole in zip(point, (wide, high), size, strict=True)
         )
         return _is_set(mask["counts"], column * high + row)

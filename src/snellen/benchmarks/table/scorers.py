@@ -118,7 +118,8 @@ def _with_evidence(rule: ScoreRule, scorer: Scorer) -> Scorer:
     """Return a scorer that says beside its score how well the boxes that a reply shows overlap those of the row."""
 
     def score(sample: Sample, reply: str) -> Score:
-        found, gold = scorer(sample, reply), str(sample.meta.get(rule.evidence, ""))
+        said = reply if rule.region.find else _BOX.sub(" ", reply)  # a tag of a box holds no answer
+        found, gold = scorer(sample, said), str(sample.meta.get(rule.evidence, ""))
         return replace(found, detail={**found.detail, IOU: str(evidence_overlap(rule.region, reply, gold))})
 
     return score if rule.evidence else scorer
@@ -511,6 +512,7 @@ def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
 
 
 MOST_WORDS = 30
+_BOX = re.compile(r"<box>[^<]{0,400}</box>")
 _ANNOUNCED = re.compile(r"\banswer(?: is|:) ?:?", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"(?:the|it|this|that|there|these|those|they|he|she|according|based|in|on|i)\b[^\n]{0,400}?\b(?:is|are|was|were|says?|reads?|shows?)\b",

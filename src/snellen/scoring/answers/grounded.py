@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
@@ -12,6 +13,7 @@ from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldE
 from snellen.scoring.answers.structure import json_in
 from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, areas_of, places_of, regions_of
 from snellen.scoring.coordinates import Coordinates, Numbers
+from snellen.scoring.replies.reply import outside_thinking
 from snellen.scoring.replies.sentences import Sentence
 
 NO_NUMBER, INVERTED, NO_AREA = "a coordinate is no number", "inverted corners", "a box without area"
@@ -91,6 +93,8 @@ class Grounded(AnswerType):
         self._frame, self._sides, self._several, self._centre = frame, sides, several, centre
 
     def parse(self, text: str) -> Value | Fault | None:
+        if "<" in text and [text[slice(*span)] for span in outside_thinking(text)] != [text]:
+            return None
         if self._several and text.strip() in ("[]", "```json\n[]\n```"):
             return ()
         return self.value_of(regions_of(text))
@@ -132,7 +136,13 @@ class Grounded(AnswerType):
         text = sentence.text
         found = [Found(self.value_of(regions_of(one.value)), one.start, one.end) for one in json_in(text)]
         found = [one for one in found if one.value is not None]
-        for start, end in places_of(text):
+        places = list(places_of(text))
+        if self._sides == 4 and not self._several and len(places) == 2:  # from one corner to the other
+            (start, middle), (resumed, end) = places
+            if re.fullmatch(r"\W{0,4}\w{0,8}\W{0,4}", text[middle:resumed]):
+                corners = self.parse(f"{text[start:middle]}, {text[resumed:end]}")
+                return found if corners is None else [*found, Found(corners, start, end)]
+        for start, end in places:
             if not any(one.start <= start < one.end for one in found):
                 found.append(Found(self.parse(text[start:end]), start, end))
         return sorted((one for one in found if one.value is not None), key=lambda one: one.start)

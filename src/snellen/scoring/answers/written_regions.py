@@ -19,6 +19,7 @@ from snellen.scoring.coordinates import exact
 MOST_REGIONS = 1_000
 """Boxes or points of one reply; more are no answer."""
 MOST_CHARACTERS, MOST_CORNERS = 200_000, 20_000
+_LABELS = ("label", "name", "category", "class", "classname")
 _FIELDS = ("bbox2d", "bbox", "box2d", "box", "boundingbox", "point2d", "point", "points", "coordinates", "click")
 _HOLDERS = ("answer", "result", "results", "objects", "boxes", "bboxes", "detections", "predictions", "annotations")
 _OUTLINES = (
@@ -35,7 +36,7 @@ _OUTLINES = (
 )
 _EDGES = {"left": "x1", "top": "y1", "right": "x2", "bottom": "y2", "width": "w", "height": "h"}
 _CORNERS, _SIZED, _CENTRE = ("x1", "y1", "x2", "y2"), ("x", "y", "w", "h"), ("x", "y")
-_NUMBER = r"[-−+]?(?:\d{1,9}(?:\.\d{0,18})?|\.\d{1,18})(?![\d.]*\d)|nan|[-−]?inf(?:inity)?"
+_NUMBER = r"[-−+]?(?:\d{1,9}(?:\.\d{0,18})?|\.\d{1,18})(?:e[-+]?\d{1,2})?(?![\d.]*\d)|nan|[-−]?inf(?:inity)?"
 _NUMBERS = re.compile(_NUMBER, re.IGNORECASE)
 _BARE = re.compile(
     rf"[\s,;\[\](){{}}]*(?:(?:{_NUMBER})[\s,;\[\](){{}}]+)*(?:{_NUMBER})[\s,;\[\](){{}}]*", re.IGNORECASE
@@ -45,8 +46,10 @@ _GROUP = re.compile(rf"[\[(]\s*((?:{_NUMBER})(?:\s*,\s*(?:{_NUMBER})){{1,3}})\s*
 _LABEL = re.compile(r"<ref>([^<]{0,200})</ref>|<\|object_ref_start\|>([^<]{0,200})<\|object_ref_end\|>")
 _TAG = re.compile(r"</?\|?[a-zA-Z_]{2,20}\|?>")
 _CLICK = re.compile(
-    r"(?:action:\s*)?(?:pyautogui\.)?(?:left_|right_)?(?:click|double_?click|moveto)\s*\((.{1,200})\)", re.IGNORECASE
+    r"(?:action:\s*)?(?:pyautogui\.)?(?:left_|right_)?(?:click|double_?click|moveto)\s*\(((?:[^()]|\([^()]{1,80}\)){1,200})\)",
+    re.IGNORECASE,
 )
+_OTHER_ARGUMENT = re.compile(r",\s*[a-zA-Z_]{3,20}\s*=\s*(?![\"'(\[]{1,4}[-+.\d])[^,]{0,80}")
 _ATTRIBUTE = re.compile(r"\b([a-zA-Z_]{1,12}\d{0,3})\s*=\s*[\"']?")
 _MOLMO = re.compile(r"<points?\s[^<>]{1,4000}>(?:[^<]{0,200}</points?>)?", re.IGNORECASE)
 _MOLMO_PAIR = re.compile(
@@ -92,7 +95,8 @@ def regions_of(data: Any) -> list[Region]:
         rest = _MOLMO.sub("", text)
         return [Region((exact(pair[2]), exact(pair[3])), "centre") for pair in pairs] if not rest.strip() else []
     if click := _CLICK.fullmatch(text):
-        text = click[1] if _named(click[1]) else _ATTRIBUTE.sub("", click[1]).replace("'", "").replace('"', "")
+        inner = _OTHER_ARGUMENT.sub("", click[1])
+        text = inner if _named(inner) else _ATTRIBUTE.sub("", inner).replace("'", "").replace('"', "")
     label = next((part for match in _LABEL.finditer(text) for part in match.groups() if part), "")
     text = _TAG.sub(" ", _LABEL.sub(" ", text)).strip(" ,.\n")
     value = whole_json(NO_NUMBER.sub("null", text))
@@ -153,9 +157,12 @@ def as_polygon(regions: Sequence[Region]) -> Sequence[Region]:
 
 
 def places_of(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a sentence that write boxes or points in brackets."""
-    for match in _GROUP.finditer(text):
-        yield match.span()
+    """Yield the spans of a sentence that write boxes or points, in brackets or as a click."""
+    end = 0
+    for match in sorted((*_CLICK.finditer(text), *_GROUP.finditer(text)), key=lambda match: match.start()):
+        if match.start() >= end:
+            end = match.end()
+            yield match.span()
 
 
 def tags_of(text: str) -> list[tuple[int, int]]:
@@ -196,7 +203,7 @@ def _locations(text: str) -> list[Region]:
 
 def _named(text: str) -> dict[str, Any]:
     """Return the fields of `x1=1, y1=2, …` and `x: 1, y: 2`; empty where a text is something else."""
-    parts = [part.partition("=" if "=" in part else ":") for part in text.strip("[](){} ").split(",")]
+    parts = [part.partition("=" if "=" in part else ":") for part in re.split("[,\n]", text.strip("[](){} "))]
     if not 2 <= len(parts) <= 4 or not all(name.strip() and number.strip() for name, _, number in parts):
         return {}
     fields = {name.strip(" \"'"): number.strip(" \"'") for name, _, number in parts}
@@ -220,7 +227,7 @@ def _in_data(data: Any, label: str = "", score: float | None = None) -> Iterator
 
 def _in_fields(data: Mapping[str, Any]) -> Iterator[Region]:
     names = {str(name).lower().replace("_", ""): value for name, value in data.items()}
-    label = str(names.get("label") or names.get("name") or names.get("category") or "")
+    label = next((str(names[name]).strip() for name in _LABELS if names.get(name)), "")
     score = next((float(names[name]) for name in ("score", "confidence") if exact(names.get(name)) is not None), None)
     field = next((name for name in _FIELDS if names.get(name) is not None), "")
     if field:
