@@ -568,3 +568,15 @@ def test_a_point_outside_of_the_image_is_in_no_mask(x, y):
     mask = json.dumps({"size": [10, 10], "counts": [0, 100]})
     inside = 0 <= x <= 10 and 0 <= y <= 10
     assert by_kind(sample("point", mask, (10, 10), "pixel"), f"[{x}, {y}]").value == inside
+
+
+@given(
+    point=POINT,
+    form=st.sampled_from(("[{}, {}]", "{}, {}", "x={}, y={}", "It is at ({}, {}).", '["{}", "{}"]')),
+    space=spaces.filter(lambda space: "yx" not in space),
+)
+def test_percent_are_shares_of_the_sides_in_every_space(point, form, space):
+    x, y = (Decimal(number) / 10 for number in point)
+    score = by_kind(sample("point", "[0, 0, 300, 300]", reply=space), form.format(f"{x}%", f"{y}%"))
+    assert score.extracted == by_kind(sample("point", "[0, 0, 300, 300]", reply="percent"), f"[{x}, {y}]").extracted
+    assert score.extracted is not None

@@ -59,8 +59,8 @@ class Frame(Struct, frozen=True):
         numbers = tuple(number for number in region.numbers if number is not None)
         # A key that says what a number is outweighs the order.
         order = {"corners": "xyxy", "sized": "xywh", "centre": "xyxy", "unit": "xyxy"}.get(region.form)
-        space = "unit" if region.form == "unit" else self.coordinates.space
-        where = self.coordinates if order is None else Coordinates(space, order)
+        space = "unit" if region.form == "unit" or region.share else self.coordinates.space
+        where = Coordinates(space, order or self.coordinates.order)
         pixels = where.pixels(numbers, self.size, self.sent)
         if len(pixels) == 4:
             if pixels[0] > pixels[2] or pixels[1] > pixels[3]:

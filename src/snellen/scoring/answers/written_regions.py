@@ -42,7 +42,7 @@ _BARE = re.compile(
     rf"[\s,;\[\](){{}}]*(?:(?:{_NUMBER})[\s,;\[\](){{}}]+)*(?:{_NUMBER})[\s,;\[\](){{}}]*", re.IGNORECASE
 )
 NO_NUMBER = re.compile(r"(?<![\w\"'])[-−]?(?:nan|inf(?:inity)?)(?![\w\"'])", re.IGNORECASE)
-_GROUP = re.compile(rf"[\[(]\s*((?:{_NUMBER})(?:\s*,\s*(?:{_NUMBER})){{1,3}})\s*[\])]", re.IGNORECASE)
+_GROUP = re.compile(rf"[\[(]\s*((?:{_NUMBER})%?(?:\s*,\s*(?:{_NUMBER})%?){{1,3}})\s*[\])]", re.IGNORECASE)
 _LABEL = re.compile(r"<ref>([^<]{0,200})</ref>|<\|object_ref_start\|>([^<]{0,200})<\|object_ref_end\|>")
 _TAG = re.compile(r"</?\|?[a-zA-Z_]{2,20}\|?>")
 _CLICK = re.compile(
@@ -68,6 +68,7 @@ class Region(NamedTuple):
             what each is; `unit` where numbers are shares of the sides, from left, top, right, bottom.
         label: the name of what is there.
         score: the confidence that the reply gives; None without one.
+        share: numbers are shares of the sides, since percent stood behind them, in the declared order.
         mask: in place of numbers, a mask in COCO's run lengths as JSON.
         crowd: it holds a group, as `iscrowd` of COCO says.
         area: the area of what is in the box, as COCO gives it; None: that of the box.
@@ -80,6 +81,7 @@ class Region(NamedTuple):
     mask: str = ""
     crowd: bool = False
     area: Fraction | None = None
+    share: bool = False
 
 
 def regions_of(data: Any) -> list[Region]:
@@ -99,6 +101,12 @@ def regions_of(data: Any) -> list[Region]:
         text = inner if _named(inner) else _ATTRIBUTE.sub("", inner).replace("'", "").replace('"', "")
     label = next((part for match in _LABEL.finditer(text) for part in match.groups() if part), "")
     text = _TAG.sub(" ", _LABEL.sub(" ", text)).strip(" ,.\n")
+    if "%" in text and text.count("%") == len(_NUMBERS.findall(text)):
+        found = ((one, one.numbers) for one in regions_of(text.replace("%", "")))
+        return [
+            one._replace(numbers=tuple(n and n / 100 for n in numbers), label=one.label or label, share=True)
+            for one, numbers in found
+        ]
     value = whole_json(NO_NUMBER.sub("null", text))
     if value is not None:
         return [region._replace(label=region.label or label) for region in _in_data(value)]
