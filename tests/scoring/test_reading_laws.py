@@ -206,6 +206,29 @@ def test_a_text_that_differs_by_one_sign_is_wrong(gold, data):
 
 
 @DRAWS
+@given(
+    st.text("はがさみしまかん", min_size=2, max_size=5) | st.text("이가은는순신방수", min_size=2, max_size=5),
+    st.sampled_from(
+        [
+            "The answer is {}.",
+            "答えは{}です。",
+            "答えは、{}",
+            "答えは {} です",
+            "Answer: {}",
+            "정답은 {}",
+            "The answer is, {}.",
+        ]
+    ),
+)
+def test_an_answer_that_begins_like_a_particle_is_read_whole(gold, form):
+    """`はし`, `이순신`: what begins the answer is no particle behind `answer is`, and a comma behind the verb is none of it."""
+    assume("答" not in form or "\u3040" <= gold[0] < "\u3100")
+    assume("정답" not in form or gold[0] > "\uabff")
+    found, reading = right("text", form.format(gold), gold)
+    assert found, reading
+
+
+@DRAWS
 @given(choices(), st.randoms(), st.sampled_from(["{letter}", "The answer is {letter}.", "{text}", "Answer: {text}"]))
 def test_shuffled_options_move_the_letter_and_nothing_else(drawn, shuffle, form):
     options, letter = drawn

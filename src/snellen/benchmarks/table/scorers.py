@@ -126,8 +126,6 @@ def _with_evidence(rule: ScoreRule, scorer: Scorer) -> Scorer:
 
 
 def _single(rule: ScoreRule, profile: str) -> Scorer:
-    if rule.read in SIDES and profile == "lmms-eval":
-        return lambda sample, reply: _region(rule, sample, lmms_eval.without_reasoning(reply))
     if rule.read in SIDES:
         seen = lmms_eval.without_reasoning if profile == "lmms-eval" else str
         return lambda sample, reply: _region(rule, sample, seen(reply))

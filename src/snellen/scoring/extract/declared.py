@@ -19,6 +19,7 @@ from snellen.scoring.replies.reply import Visible, json_fields, visible
 from snellen.scoring.replies.sentences import (
     Phrase,
     Sentence,
+    Word,
     phrases,
     places_of,
     possible,
@@ -263,23 +264,39 @@ def _behind(sentence: Sentence, at: int) -> int:
     """Return the place behind links, colons and words of certainty, from a word on."""
     words, links = sentence.words, _links()
     skipped = links | single_words("adverb") | single_words("strong") | {"that", "most", "indeed"}
-    begun = at
+    begun, linked = at, words[at - 1].text if at and words[at - 1].text in links else ""
     last = next((place for place in range(len(words) - 1, -1, -1) if words[place].text[0].isalnum()), -1)
     while at < len(words) and (words[at].text in _JOINTS or words[at].text in skipped):
         is_last = at >= last
         signs = words[at].text in ("=", ":") and at and words[at].start > words[at - 1].end and words[at + 1 : at + 2]
         if signs and signs[0].start == words[at].end:
             break  # `The answer is =0`, `is :0`
-        if is_glued(words, at + 1):
+        if is_glued(words, at + 1) or (words[at].text in links and _is_first_sign(words, at, linked)):
             break
         if words[at].text == "a" or (
             is_last and words[at].text not in _JOINTS and (at > begun or words[at].text not in links)
         ):
             break  # an article that may be a letter, or the answer itself
+        linked = words[at].text if words[at].text in links else linked
         at += 1
         if words[at - 1].text in _JOINTS:
             break
+    if linked and words[at : at + 1] and words[at].text == "," and words[at].start == words[at - 1].end:
+        at += at < last and (linked[0] > "\u2e7f" or words[at + 1].start > words[at].end)  # `The answer is, a robin`
     return words[at].start if at < len(words) else len(sentence.text)
+
+
+def _is_first_sign(words: Sequence[Word], at: int, linked: str) -> bool:
+    """Return True for a particle of a script without blanks that begins the answer: `答えははさみ`, `답은 이순신`."""
+    own, follows = words[at].text, words[at + 1 : at + 2]
+    if own[0] < "\u2e80" or not follows or follows[0].start > words[at].end:
+        return False
+    if own[0] > "\uabff":
+        return follows[0].text[0] > "\uabff"  # a Korean particle ends its word
+    if not linked:
+        return False
+    is_kana = all("\u3040" <= word[0] < "\u3100" for word in (own, linked))
+    return follows[0].text[0].isalnum() and (own == linked or is_kana or linked[0] < "\u2e80")
 
 
 @lru_cache(maxsize=1)

@@ -30,14 +30,18 @@ _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 
 
 def without_reasoning(reply: str) -> str:
-    """Return a reply without `<think>` and `<analysis>`; of a reply with a closing tag alone, what stands behind it.
+    """Return a reply without `<think>` and `<analysis>`; of a reply with a closing tag alone, what stands behind the last.
 
     Source: `api/reasoning.py` of lmms-eval 0.7.3, which its command line applies before all rules.
     """
-    for name in ("think", "analysis"):
-        reply = re.sub(f"<{name}>.*?</{name}>", "", reply, flags=re.DOTALL)
-        if f"<{name}>" not in reply:
-            reply = reply.rpartition(f"</{name}>")[2]
+    for opening, closing in (("<think>", "</think>"), ("<analysis>", "</analysis>")):
+        parts, at = list[str](), 0
+        while (start := reply.find(opening, at)) >= 0 and (end := reply.find(closing, start)) >= 0:
+            parts.append(reply[at:start])
+            at = end + len(closing)
+        reply = "".join([*parts, reply[at:]])
+        if opening not in reply:
+            reply = reply.rpartition(closing)[2]
     return reply.strip()
 
 
@@ -54,16 +58,6 @@ def read_letter(reply: str, options: Mapping[str, str]) -> str | None:
     lowered = reply.lower()
     named = [letter for letter, text in options.items() if text and text.lower() in lowered]
     return named[0] if len(named) == 1 else None
-
-
-def without_reasoning(reply: str) -> str:
-    """Return a reply without its reasoning, as the command line of lmms-eval takes it out before every task scores."""
-    for opening, closing in (("<think>", "</think>"), ("<analysis>", "</analysis>")):
-        while (start := reply.find(opening)) >= 0 and (end := reply.find(closing, start)) >= 0:
-            reply = reply[:start] + reply[end + len(closing) :]
-        if closing in reply and opening not in reply:
-            reply = reply.rpartition(closing)[2]
-    return reply.strip()
 
 
 _LETTERS = "ABCDEFGH"
