@@ -580,3 +580,46 @@ def test_percent_are_shares_of_the_sides_in_every_space(point, form, space):
     score = by_kind(sample("point", "[0, 0, 300, 300]", reply=space), form.format(f"{x}%", f"{y}%"))
     assert score.extracted == by_kind(sample("point", "[0, 0, 300, 300]", reply="percent"), f"[{x}, {y}]").extracted
     assert score.extracted is not None
+
+
+NAMED = (
+    "x1: {0} px\ny1: {1} px\nx2: {2} px\ny2: {3} px",
+    "- **Left:** {0}\n- **Top:** {1}\n- **Right:** {2}\n- **Bottom:** {3}",
+    "BoundingBox(xmin={0}, ymin={1}, xmax={2}, ymax={3}, conf=0.87)",
+    "Its bottom-right corner is ({2}, {3}) and its top-left corner is at ({0}, {1}).",
+    "Die linke obere Ecke liegt bei ({0}, {1}), die rechte untere Ecke bei ({2}, {3}).",
+    "La esquina superior izquierda está en ({0}, {1}) y la esquina inferior derecha en ({2}, {3}).",
+    "左上角({0}, {1})，右下角({2}, {3})",
+    "x from {0} to {2}, y from {1} to {3}",
+    "x: {0}–{2}, y: {1}–{3}",
+    "x方向从{0}到{2}，y方向从{1}到{3}。",
+    "x = {0}, y = {1}, Breite = {4}, Höhe = {5}",
+    "It has x={0}, y={1}, width {4} and height {5}.",
+    '{{"top_left": [{0}, {1}], "bottom_right": {{"x": {2}, "y": {3}}}}}',
+)
+CHATTER = st.sampled_from(["", "Sure! Here it is:\n", "I see 2 people and 15 chairs. ", "The image shows bus 42. "])
+
+
+@given(boxes(), st.sampled_from(NAMED), CHATTER, st.sampled_from(["", "\nLet me know if you need anything else!"]))
+def test_a_box_whose_numbers_are_named_is_read_among_other_words(box, form, before, after):
+    left, top, right, bottom = (int(number) for number in box)
+    right, bottom = max(right, left + 1), max(bottom, top + 1)
+    reply = before + form.format(left, top, right, bottom, right - left, bottom - top) + after
+    score = by_kind(sample("box", [left, top, right, bottom], (9_000, 9_000), "pixel"), reply)
+    assert (score.value, score.detail[IOU]) == (1.0, "1.0"), reply
+
+
+@given(boxes(), boxes(), st.sampled_from(NAMED[:9]))
+def test_two_boxes_in_words_and_a_denied_or_shown_one_are_no_answer(box, other, form):
+    first, second = ([int(one[0]), int(one[1]), int(one[2]) + 1, int(one[3]) + 1] for one in (box, other))
+    said = [form.format(*one, one[2] - one[0], one[3] - one[1]) for one in (first, second)]
+    asked = sample("box", first, (9_000, 9_000), "pixel")
+    if first != second:
+        assert by_kind(asked, "\nThe other one has ".join(said)).verdict == "invalid"
+    for frame in (
+        "I cannot view images. For example: {}",
+        "An answer has the format {}",
+        "Is it at {}?",
+        "It is not at {}",
+    ):
+        assert by_kind(asked, frame.format(f"{first}")).verdict == "invalid", frame

@@ -119,6 +119,10 @@ class AnswerType:
         """Return every value that a sentence names, in order; empty for types that prose does not name."""
         return ()
 
+    def anywhere(self, text: str) -> Found | None:
+        """Return the only value that a text names anywhere, of types whose values are told by their form; None for others."""
+        return None
+
     def bare(self, sentence: Sentence) -> Any | None:
         """Return the value that a sentence is from its first word to its last."""
         return self.parse(undressed(sentence.text))

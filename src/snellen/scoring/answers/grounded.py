@@ -5,20 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
+from snellen.scoring.answers.named_edges import named_boxes
 from snellen.scoring.answers.structure import json_in
-from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, areas_of, places_of, regions_of
+from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, areas_of, named_region, places_of, regions_of
 from snellen.scoring.coordinates import Coordinates, Numbers
 from snellen.scoring.replies.reply import outside_thinking
-from snellen.scoring.replies.sentences import Sentence
+from snellen.scoring.replies.sentences import Sentence, sentences, sentences_at
 
 NO_NUMBER, INVERTED, NO_AREA = "a coordinate is no number", "inverted corners", "a box without area"
 ODD, EMPTY = "an odd number of coordinates", "an outline or mask without area"
 TOO_MANY = f"more than {MOST_REGIONS:,} boxes or points"
+
+_FORM = re.compile(
+    r"example|e\.g\.|format|\bform\b|size|resolution|beispiel|ejemplo|exemple|例|大小|尺寸", re.IGNORECASE
+)
+"""Words beside numbers that are no answer: a form that is shown, or the size of the image."""
+MOST_REFUSED = 2_000
+"""Characters of a reply in which it may say that it cannot answer."""
 
 
 class Fault(str):
@@ -147,10 +156,41 @@ class Grounded(AnswerType):
                 found.append(Found(self.parse(text[start:end]), start, end))
         return sorted((one for one in found if one.value is not None), key=lambda one: one.start)
 
+    def anywhere(self, text: str) -> Found | None:
+        """Return what a text writes, of however many sentences; None where one denies, doubts or asks, or shows a form."""
+        found = self._written(text)
+        found = sorted((one for one in found if one.value), key=lambda one: (one.start, -one.end))
+        ends = [0, *accumulate((one.end for one in found), max)]
+        found = [
+            one for one, end in zip(found, ends, strict=False) if one.end > end
+        ]  # those within others are left out
+        if len(found) > MOST_REGIONS:
+            return Found(Fault(TOO_MANY), found[0].start, found[-1].end)
+        if not found or any(_FORM.search(text, max(0, one.start - 40), one.end + 20) for one in found):
+            return None
+        around = sentences_at(text, [one.start for one in found])
+        if any(one.asks or one.has("negation", "wrong", "or", "condition") for one in around):
+            return None
+        if any(one.has("refusal") for one in sentences(text, 0, min(len(text), MOST_REFUSED))):
+            return None
+        return self._only(found)
+
+    def _written(self, text: str) -> list[Found]:
+        found = [Found(self.value_of(regions_of(one.value)), one.start, one.end) for one in json_in(text)]
+        found += [
+            Found(self.value_of([named]), one.start, one.end)
+            for one in named_boxes(text)
+            if (named := named_region(one.value))
+        ]
+        found += [Found(self.parse(text[start:end]), start, end) for start, end in places_of(text)]
+        return found
+
     def short(self, sentence: Sentence) -> Found | None:
         found = self.find(sentence)
-        if not found:
-            return None
+        return self._only(found) if found else None
+
+    def _only(self, found: Sequence[Found]) -> Found:
+        """Return what several places write as one value."""
         if fault := next((one for one in found if isinstance(one.value, Fault)), None):
             return fault
         return Found(self._joined([part for one in found for part in one.value]), found[0].start, found[-1].end)
@@ -215,8 +255,7 @@ class Area(Grounded):
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
         text = sentence.text
-        found = [Found(self.value_of(areas_of(one.value)), one.start, one.end) for one in json_in(text)]
-        places = list(places_of(text))
+        found, places = self._written(text), list(places_of(text))
         if not any(one.value is not None for one in found) and places:
             found = [
                 Found(
@@ -225,16 +264,13 @@ class Area(Grounded):
             ]
         return [one for one in found if one.value is not None]
 
-    def short(self, sentence: Sentence) -> Found | None:
-        found = self.find(sentence)
-        same = all(one.value == found[0].value for one in found)
-        return (
-            found[0]
-            if found and same
-            else Found(Fault("two answers"), found[0].start, found[-1].end)
-            if found
-            else None
-        )
+    def _written(self, text: str) -> list[Found]:
+        return [Found(self.value_of(areas_of(one.value)), one.start, one.end) for one in json_in(text)]
+
+    def _only(self, found: Sequence[Found]) -> Found:
+        if all(one.value == found[0].value for one in found):
+            return found[0]
+        return Found(Fault("two answers"), found[0].start, found[-1].end)
 
 
 def shown(numbers: Sequence[Fraction]) -> str:

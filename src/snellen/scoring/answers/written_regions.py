@@ -35,6 +35,7 @@ _OUTLINES = (
     "coordinates",
 )
 _EDGES = {"left": "x1", "top": "y1", "right": "x2", "bottom": "y2", "width": "w", "height": "h"}
+_CORNER_NAMES = ("topleft", "upperleft", "bottomright", "lowerright")
 _CORNERS, _SIZED, _CENTRE = ("x1", "y1", "x2", "y2"), ("x", "y", "w", "h"), ("x", "y")
 _NUMBER = r"[-−+]?(?:\d{1,9}(?:\.\d{0,18})?|\.\d{1,18})(?:e[-+]?\d{1,2})?(?![\d.]*\d)|nan|[-−]?inf(?:inity)?"
 _NUMBERS = re.compile(_NUMBER, re.IGNORECASE)
@@ -55,7 +56,8 @@ _MOLMO = re.compile(r"<points?\s[^<>]{1,4000}>(?:[^<]{0,200}</points?>)?", re.IG
 _MOLMO_PAIR = re.compile(
     r"\bx(\d{0,3})\s*=\s*[\"']([^\"']{1,30})[\"']\s*y\1\s*=\s*[\"']([^\"']{1,30})[\"']", re.IGNORECASE
 )
-_LOCATION = re.compile(r"((?:<loc_?\d{1,4}>){2,8})([^<>;]{0,100})")
+_LOCATION = re.compile(r"((?:<loc_?\d{1,4}>){2,400})([^<>;]{0,100})")
+_TAGGED_CORNERS = re.compile(r"(<\|?box(?:_start)?\|?>\s{0,4}\([^()]{1,60})\)\s{0,4},\s{0,4}\(([^()]{1,60}\))")
 _STEP = re.compile(r"<loc(_?)(\d{1,4})>")
 
 
@@ -90,7 +92,7 @@ def regions_of(data: Any) -> list[Region]:
         return list(_in_data(data))
     if len(data) > MOST_CHARACTERS:
         return []
-    text = data.strip()
+    text = _TAGGED_CORNERS.sub(r"\1,\2", data.strip())
     if "<loc" in text:
         return _locations(text)
     if pairs := [pair for tag in _MOLMO.finditer(text) for pair in _MOLMO_PAIR.finditer(tag[0])]:
@@ -113,6 +115,16 @@ def regions_of(data: Any) -> list[Region]:
     if named := _named(text):
         return list(_in_data(named))
     return [region._replace(label=label) for region in _bare(text)]
+
+
+def named_region(fields: Mapping[str, str]) -> Region | None:
+    """Return the region whose numbers are named, all of them or none in percent of the sides."""
+    shares = {number.endswith("%") for number in fields.values()}
+    region = next(_in_data({name: number.rstrip("%") for name, number in fields.items()}), None)
+    if region is None or len(shares) > 1:
+        return None
+    numbers = tuple(number and number / 100 for number in region.numbers) if True in shares else region.numbers
+    return region._replace(numbers=numbers, share=True in shares)
 
 
 def areas_of(data: Any) -> list[tuple[Region, ...]]:
@@ -205,7 +217,9 @@ def _locations(text: str) -> list[Region]:
             else:
                 values = [Fraction(int(step), 1023) for _, step in steps]
                 values = [values[at ^ 1] for at in range(len(values) & ~1)]  # y stands first
-            found.append(Region(tuple(values), "unit", match[2].strip()))
+            each = 4 if len(values) % 4 == 0 else len(values)  # one phrase may have several boxes
+            parts = (tuple(values[at : at + each]) for at in range(0, len(values), each))
+            found += [Region(part, "unit", match[2].strip()) for part in parts]
     return found
 
 
@@ -250,6 +264,10 @@ def _in_fields(data: Mapping[str, Any]) -> Iterator[Region]:
             return
         crowd, area = bool(names.get("iscrowd")), exact(names.get("area"))
         yield from (one._replace(crowd=crowd, area=area) for one in _in_data(value, label, score))
+        return
+    if len(pair := [names[name] for name in _CORNER_NAMES if isinstance(names.get(name), (list, Mapping))]) == 2:
+        ends = [list(one.values()) if isinstance(one, Mapping) else one for one in pair]
+        yield from _in_data([number for end in ends for number in end], label, score)
         return
     edges = {_EDGES.get(name, name.replace("min", "1").replace("max", "2")): value for name, value in names.items()}
     edges = {{"x1": "x", "y1": "y"}.get(name, name) if "w" in edges else name: value for name, value in edges.items()}

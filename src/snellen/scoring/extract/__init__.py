@@ -106,7 +106,12 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
 
 
 def _staged(said: Visible, kind: AnswerType) -> Reading | None:
-    return declared(said, kind) or short(said, kind) or prose(said, kind)
+    return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
+
+
+def _anywhere(said: Visible, kind: AnswerType) -> Reading | None:
+    found = kind.anywhere(said.text)
+    return None if found is None else Reading(found.value, None, (), "prose", (said.place(found.start, found.end),))
 
 
 def _corrected(said: Visible, kind: AnswerType) -> Reading | None:

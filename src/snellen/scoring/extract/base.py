@@ -15,6 +15,7 @@ READING_VERSION = 4
 """Version of the rules by which profile `strict` reads replies; it stands in each summary.json from 2 on.
 
 3: a word of correction that is itself the answer (`Answer: HALT`) corrects nothing.
+4: an answer that begins like a particle (`答えははさみ`) is whole, and boxes and points are read among other sentences.
 """
 
 
