@@ -187,7 +187,12 @@ class Grounded(AnswerType):
 
     def short(self, sentence: Sentence) -> Found | None:
         found = self.find(sentence)
-        return self._only(found) if found else None
+        denied = (
+            sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table in ("negation", "wrong")
+        )
+        if not found or any(not any(one.start <= at < one.end for one in found) for at in denied):
+            return None  # `It is not at [12, 30, 40, 80]`; a label may be a denial
+        return self._only(found)
 
     def _only(self, found: Sequence[Found]) -> Found:
         """Return what several places write as one value."""
