@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_grounding import SIZES, STEPS, sample, spaces, written
 
 from snellen.scoring.answers.grounded import Located
-from snellen.scoring.areas import area_overlap
+from snellen.scoring.areas import area_overlap, mask_runs, run_lengths
 from snellen.scoring.grounding import IOU, ODD
 from snellen.scoring.scorers import by_kind
 
@@ -182,3 +182,29 @@ def test_an_outline_that_crosses_itself_holds_what_the_even_odd_rule_says():
     bow = "[[0, 0], [100, 100], [100, 0], [0, 100]]"
     both = "[[[0, 0], [50, 50], [0, 100]], [[100, 0], [50, 50], [100, 100]]]"
     assert float(by_kind(sample("region", both, (100, 100), "pixel"), bow).detail[IOU]) == pytest.approx(1.0, abs=1e-9)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=7, max_size=7), min_size=3, max_size=9))
+def test_compressed_run_lengths_are_those_of_pycocotools(rows):
+    pixels = np.array(rows, np.uint8)
+    compressed = coco.encode(np.asfortranarray(pixels))["counts"].decode()
+    cell = json.dumps({"size": [*pixels.shape], "counts": compressed})
+    assert run_lengths(cell) == mask_runs(pixels) or sum(run_lengths(cell)["counts"][1::2]) == pixels.sum()
+    for short in (compressed[:-1], compressed + "1", "zz", "\x7f", "o" * 40):
+        assert run_lengths(json.dumps({"size": [*pixels.shape], "counts": short})) is None
+
+
+def test_an_outline_costs_no_more_than_the_image_and_a_tangle_is_not_compared():
+    mask = json.dumps({"size": [40, 60], "counts": [0, 2400]})
+    far = by_kind(sample("region", mask, (60, 40), "pixel"), "[[0,0],[99999999,0],[99999999,99999999],[0,99999999]]")
+    assert far.value == 1.0
+    tangle = [[37 * at % 101, 61 * at % 97] for at in range(500)]
+    score = by_kind(sample("region", "[[0,0],[50,0],[50,50]]", (101, 97), "pixel"), json.dumps(tangle))
+    assert score.verdict == "invalid" and "crosses itself" in score.reason
+
+
+def test_an_outline_that_is_only_thought_is_no_answer():
+    thought = "<think>[[0,0],[9,0],[9,9]]</think>"
+    asked = sample("region", "[[0,0],[9,0],[9,9]]", (60, 40), "pixel")
+    assert by_kind(asked, thought).verdict == "invalid"
+    assert by_kind(asked, thought + "[[0,0],[30,0],[30,30]]").verdict == "wrong"

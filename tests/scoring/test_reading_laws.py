@@ -303,3 +303,12 @@ def test_what_is_thought_changes_no_reading_and_evidence_reads_the_same(drawn, d
         start, end = plain.places[0]
         again = read_as(answer, reply[start:end], [reply[start:end]])
         assert 0 <= start < end <= len(reply) and again.value == plain.value, (reply, reply[start:end], plain, again)
+
+
+@DRAWS
+@given(golds(), st.sampled_from(["think", "thinking", "reasoning"]), st.sampled_from(DRESSES[:6]))
+def test_what_is_only_thought_is_no_answer(drawn, tag, dress):
+    kind, gold = drawn
+    assume("<" not in gold and "<" not in dress)
+    found, reading = right(kind, f"<{tag}>{dress.format(gold)}</{tag}>", gold)
+    assert not found, reading

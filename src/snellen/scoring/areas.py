@@ -17,6 +17,11 @@ from snellen.scoring.answers.grounded import EMPTY, Fault, Value
 from snellen.scoring.answers.structure import whole_json
 
 MOST_PIXELS = 1 << 26
+MOST_PARTS, MOST_CROSSING = 50, 64
+"""Parts of an outline, and corners of those of its parts that cross themselves: the time to compare more has no bound."""
+TOO_COMPLEX = (
+    f"an outline of more than {MOST_PARTS} parts, or one of more than {MOST_CROSSING} corners that crosses itself"
+)
 DAMAGED = "a mask whose run lengths do not fill its size"
 
 
@@ -26,6 +31,8 @@ def area_overlap(value: Value, gold: Value, size: tuple[int, int]) -> float | Fa
     Raises:
         DataError: shapely or pycocotools is missing.
     """
+    if not value[0].mask and _is_too_complex(value):
+        return Fault(TOO_COMPLEX)
     if [one.mask or one.numbers for one in value] == [one.mask or one.numbers for one in gold] and not value[0].mask:
         return 1.0 if _shape(value).area else Fault(EMPTY)
     masks = [run_lengths(one.mask) for one in (*gold, *value) if one.mask]
@@ -48,13 +55,25 @@ def area_overlap(value: Value, gold: Value, size: tuple[int, int]) -> float | Fa
     return float((first & second).sum() / (first | second).sum()) if first.any() else Fault(EMPTY)
 
 
-def _shape(area: Value) -> Any:
+def _rings(area: Value) -> tuple[Any, list[Any]]:
+    """Return shapely and the parts of an outline as its polygons."""
     try:
         import shapely
     except ImportError as error:
         raise _missing("outlines are compared by shapely") from error
-    rings = [np.array(one.numbers, dtype=np.float64).reshape(-1, 2) for one in area]
-    return shapely.union_all([shapely.make_valid(shapely.Polygon(ring)) for ring in rings])
+    return shapely, [shapely.Polygon(np.array(one.numbers, dtype=np.float64).reshape(-1, 2)) for one in area]
+
+
+def _is_too_complex(area: Value) -> bool:
+    if len(area) > MOST_PARTS:
+        return True
+    many = sum(len(one.numbers) for one in area) > 2 * MOST_CROSSING
+    return many and sum(len(ring.exterior.coords) for ring in _rings(area)[1] if not ring.is_valid) > MOST_CROSSING
+
+
+def _shape(area: Value) -> Any:
+    shapely, rings = _rings(area)
+    return shapely.union_all([shapely.make_valid(ring) for ring in rings])
 
 
 def _pixels(area: Value, size: tuple[int, int], high: int, wide: int) -> NDArray[np.bool_]:
@@ -66,7 +85,15 @@ def _pixels(area: Value, size: tuple[int, int], high: int, wide: int) -> NDArray
     except ImportError as error:
         raise _missing("masks are compared by pycocotools") from error
     scales = (wide / size[0], high / size[1])
-    rings = [[float(number) * scales[at % 2] for at, number in enumerate(one.numbers)] for one in area]
+    # pycocotools takes memory for every pixel of an edge, those outside of the image too.
+    ends = (wide, high)
+    rings = [
+        [
+            min(max(float(number) * scales[at % 2], -ends[at % 2]), 2 * ends[at % 2])
+            for at, number in enumerate(one.numbers)
+        ]
+        for one in area
+    ]
     return np.asarray(mask.decode(mask.merge(mask.frPyObjects(rings, high, wide)))) > 0
 
 
@@ -79,11 +106,7 @@ def _decoded(cell: str) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=64)
 def run_lengths(cell: str) -> Mapping[str, Any] | None:
-    """Return a mask in COCO's run-length encoding (`size`, `counts` by column); None for any other cell.
-
-    Raises:
-        DataError: its counts are compressed, and pycocotools is missing.
-    """
+    """Return a mask in COCO's run-length encoding (`size`, `counts` by column), compressed or not; None for any other cell."""
     data = whole_json(cell) if '"counts"' in cell else None
     if not isinstance(data, dict) or not {"size", "counts"} <= data.keys():
         return None
@@ -92,16 +115,29 @@ def run_lengths(cell: str) -> Mapping[str, Any] | None:
     if not is_size or sides[0] * sides[1] > MOST_PIXELS:
         return None
     if isinstance(counts, str):
-        try:
-            from pycocotools.mask import decode
-        except ImportError as error:
-            raise _missing("a mask has compressed counts, which pycocotools reads") from error
-        try:
-            return mask_runs(decode({"size": sides, "counts": counts.encode()}))
-        except (ValueError, TypeError, OverflowError, MemoryError):
-            return None
+        counts = _counts(counts)
+        data = {**data, "counts": counts}
     whole = isinstance(counts, list) and all(type(number) is int and number >= 0 for number in counts)
     return data if whole and sum(counts) == sides[0] * sides[1] else None
+
+
+def _counts(text: str) -> list[int] | None:
+    """Return the run lengths of compressed counts, five bits a sign (`rleFrString` of COCO's maskApi.c); None for a text that breaks off.
+
+    pycocotools leaves what the runs do not fill to chance.
+    """
+    counts, number, shift = list[int](), 0, 0
+    for sign in text:
+        bits = ord(sign) - 48
+        if not 0 <= bits < 64 or shift > 30:
+            return None
+        number |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            number -= (bits >> 4 & 1) << shift
+            counts.append(number + (counts[-2] if len(counts) > 2 else 0))
+            number = shift = 0
+    return None if shift else counts
 
 
 def mask_runs(pixels: NDArray[Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from snellen.scoring.answers.named_edges import named_boxes
 from snellen.scoring.answers.structure import json_in
 from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, areas_of, named_region, places_of, regions_of
 from snellen.scoring.coordinates import Coordinates, Numbers
-from snellen.scoring.replies.reply import outside_thinking
 from snellen.scoring.replies.sentences import Sentence, sentences, sentences_at
 
 NO_NUMBER, INVERTED, NO_AREA = "a coordinate is no number", "inverted corners", "a box without area"
@@ -102,8 +101,6 @@ class Grounded(AnswerType):
         self._frame, self._sides, self._several, self._centre = frame, sides, several, centre
 
     def parse(self, text: str) -> Value | Fault | None:
-        if "<" in text and [text[slice(*span)] for span in outside_thinking(text)] != [text]:
-            return None
         if self._several and text.strip() in ("[]", "```json\n[]\n```"):
             return ()
         return self.value_of(regions_of(text))

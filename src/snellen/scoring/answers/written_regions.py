@@ -101,6 +101,9 @@ def regions_of(data: Any) -> list[Region]:
     if click := _CLICK.fullmatch(text):
         inner = _OTHER_ARGUMENT.sub("", click[1])
         text = inner if _named(inner) else _ATTRIBUTE.sub("", inner).replace("'", "").replace('"', "")
+    starts = [match.start() for match in _LABEL.finditer(text)]
+    if len(starts) > 1 and not text[: starts[0]].strip():
+        return [one for at, end in zip(starts, [*starts[1:], None], strict=True) for one in regions_of(text[at:end])]
     label = next((part for match in _LABEL.finditer(text) for part in match.groups() if part), "")
     text = _TAG.sub(" ", _LABEL.sub(" ", text)).strip(" ,.\n")
     if "%" in text and text.count("%") == len(_NUMBERS.findall(text)):
@@ -279,3 +282,7 @@ def _in_fields(data: Mapping[str, Any]) -> Iterator[Region]:
         if isinstance(names.get(name), (list, dict, str)):
             yield from regions_of(names[name])
             return
+    if data and all(isinstance(value, list) for value in data.values()):  # `{"dog": [[12, 30, 40, 80]], "cat": …}`
+        found = [one for name, value in data.items() for one in _in_data(value, str(name))]
+        if all(len(one.numbers) == 4 and None not in one.numbers for one in found):
+            yield from found

@@ -19,7 +19,7 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
-from snellen.scoring.replies.reply import Visible, visible
+from snellen.scoring.replies.reply import Visible, holds_thinking, visible
 from snellen.scoring.replies.sentences import Sentence, phrases_in, sentences
 
 __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_for"]
@@ -90,7 +90,8 @@ def type_for(kind: str, context: AnswerContext) -> AnswerType:
 
 def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Reading:
     """Read a reply as an answer of a type; `accepted` answers are looked at by the first stage alone."""
-    if len(reply) <= _LONGEST and (reading := _verbatim(kind, reply, (0, len(reply)), accepted)) is not None:
+    is_short = len(reply) <= _LONGEST and (not holds_thinking(reply) or reply.strip() in accepted)
+    if is_short and (reading := _verbatim(kind, reply, (0, len(reply)), accepted)) is not None:
         return reading
     said = visible(reply)
     if said.unfinished:

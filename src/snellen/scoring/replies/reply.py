@@ -292,6 +292,11 @@ def _spoken(reply: str, windows: Sequence[Span]) -> tuple[list[Span], bool]:
     return spans, not spans and bool(reply.strip())
 
 
+def holds_thinking(reply: str) -> bool:
+    """Return True for a reply with a tag of thinking."""
+    return "<" in reply and _THINK_TAG.search(reply) is not None
+
+
 def outside_thinking(reply: str) -> list[Span]:
     """Return start and end of each part of a reply outside of thinking; all of it if nothing else was written."""
     return _spoken(reply, [(0, len(reply))])[0] or [(0, len(reply))]
