@@ -88,7 +88,8 @@ one. This page is written by `python docs/_scripts/declaration_page.py`; `snelle
 Two figures compare where prompt, image limits, sampling, tokens and judge are the same: `snellen list NAME` says what differs between harnesses. `snellen
 reproduce` asks the published judge, takes published sampling, tokens and pixels where a source says them (your own options count first), and sets
 published figures beside the measured one: whether its interval holds them, and which settings are the same, differ, or are unknown. `--run RUN` does that
-for a run that exists, `--json` in JSON; with `--limit` it is a part, and said to be. `MODEL` is the model, as `api:NAME`.
+for a run that exists, `--json` in JSON. Figures of `another model` (names are compared) and a run of which questions, answers or verdicts are missing (`a part`)
+are not set against the interval. A published judge that is shut down is refused. `MODEL` is the model, as `api:NAME`.
 
 | set | published: model, figure, by whom, source | command | ours |
 |---|---|---|---|

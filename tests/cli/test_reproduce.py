@@ -14,6 +14,7 @@ from snellen import load_run
 from snellen.benchmarks.table.entries import entry, names
 from snellen.cli import main
 from snellen.runs.evaluate import evaluate
+from snellen.runs.reproduce import same_model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "table"))
 from catalogue_drawn import draw
@@ -58,10 +59,9 @@ def test_the_published_judge_and_settings_are_used_and_each_setting_is_stated(tm
     assert settings["subset"] == ("218 rows", "differs"), "the drawn table is not the whole set"
     (own,) = table["own"]
     assert own["value"] == 1.0
-    insides = {each["row"]: each["inside"] for each in table["figures"]}
-    low, high = own["ci95"]
-    assert insides == {row: low <= value <= high for row, value in (("GPT-4V", 0.677), ("Gemini Pro Vision", 0.643))}
-    assert not found["is_part"]
+    about = {each["row"]: (each["inside"], each["reason"]) for each in table["figures"]}
+    assert about == dict.fromkeys(("GPT-4V", "Gemini Pro Vision"), (None, "another model, a part"))
+    assert found["is_part"] and found["part"] == "a part, and no reproduction: a table of only 3 of 218 rows"
     (again,) = reproduced(capsys, "--run", "run")["reproductions"]
     assert again == found
     assert main(["reproduce", "mm-vet", "--run", "run"]) == 0
@@ -125,6 +125,78 @@ def test_authors_and_harness_figures_are_set_beside_their_own_profile(tmp_path, 
     assert human["inside"] is None, "people are no run of a model"
     (strict,) = reproduced(capsys, "--run", "run", "--profile", "strict")["reproductions"]
     assert {table["profile"] for table in strict["published"]} == {"strict"}
+    assert "profile <bdi>authors</bdi>" in beside("run", "published by the authors"), "one rule here and in the report"
+    assert "profile <bdi>strict</bdi>" in beside("run", "published by the vendor")
+
+
+def beside(run: str, title: str) -> str:
+    """Return the published table of this title in the report of a run."""
+    assert main(["report", run, "--out", f"{run}.html"]) == 0
+    page = " ".join(Path(f"{run}.html").read_text().split()).partition('id="published-title"')[2]
+    return page.partition(title)[2].partition("</table>")[0]
+
+
+@pytest.mark.parametrize("by", ["authors", "The authors, judge mine"])
+def test_own_figures_are_set_beside_the_published_model_alone_and_of_a_whole_run_alone(by, capsys) -> None:
+    rows = "".join(f"{n},What is said in {n}?,word {n},judged\n" for n in range(6))
+    Path("scenes.csv").write_text(f"id,question,answer,type\n{rows}")
+    Path("scenes.toml").write_text(
+        'name = "scenes"\ntitle = "Scenes"\n[source]\ncsv = "scenes.csv"\n'
+        '[rows]\nid = "id"\nquestion = "question"\nanswer = "answer"\n[prompt]\nstyle = "question"\n'
+        '[score]\nread = "judged"\n[score.profiles.authors]\nread = "judged"\n'
+        '[[report]]\nmetric = "accuracy"\nheadline = true\n'
+        f'[[figure]]\nmodel = "Model X"\nvalue = 100.0\nby = "{by}"\nsource = "a paper"\n'
+        f'[[figure]]\nmodel = "Model Y"\nvalue = 100.0\nby = "{by}"\nsource = "a paper"\n'
+        '[[protocol]]\nby = "the authors"\ntemperature = 0\nsource = "a paper"\n'
+    )
+    for name, said, part, inside in (
+        ("whole", lambda n: f"word {n}", "", [(True, ""), (None, "another model")]),
+        (
+            "unjudged",
+            lambda n: "word 0" if n == 0 else "something else",
+            "a part, and no reproduction: only 16.7 % of the samples have a score",
+            [(None, "a part"), (None, "another model, a part")],
+        ),
+    ):
+        with OracleServer(lambda sent, said=said: said(int(sent.text.split(" in ")[1][0])), model="model-x") as server:
+            words = ["run", "scenes.toml", "-m", "api:model-x", "--base-url", server.url, "--out", name, "-q"]
+            assert main(words) == 0
+        (found,) = reproduced(capsys, "scenes.toml", "--run", name)["reproductions"]
+        (table,) = found["published"]
+        assert (found["is_part"], found["part"], table["part"]) == (bool(part), part, part)
+        assert [(each["inside"], each["reason"]) for each in table["figures"]] == inside
+        assert states(table)["profile"] == ("authors", "same") and states(table)["sampling"][0] == "temperature 0"
+        assert main(["reproduce", "--run", name]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert part in shown and ("another model" in shown) and ("yes" in shown) == (name == "whole")
+    assert "profile <bdi>authors</bdi>" in beside("whole", f"published by {by}")
+
+
+def test_a_published_judge_that_is_shut_down_is_refused_before_anything_is_asked(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.delenv("JUDGE_SELF_HOSTED")
+    drawn = draw(entry("mm-vet"), tmp_path)
+    with OracleServer(grades, model=JUDGE) as server:
+        monkeypatch.setenv("JUDGE_BASE_URL", server.url)
+        words = ["reproduce", "mm-vet", "--model", f"api:{JUDGE}", "--base-url", server.url, "--data", str(drawn.path)]
+        assert main([*words, "--out", "run"]) != 0
+        assert not server.requests
+    assert f"shut {JUDGE} down on 2026-10-23, so it can no longer judge" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("published", "own", "same"),
+    [
+        ("GPT-4o", "api:gpt-4o-2024-08-06", True),
+        ("Claude 3.5 Sonnet", "anthropic:claude-3-5-sonnet-20241022", True),
+        ("InternVL3.5-4B Instruct", "local:OpenGVLab/InternVL3_5-4B-Instruct", True),
+        ("Qwen2.5-VL-7B", "local:/models/Qwen2.5-VL-7B-Instruct", True),
+        ("Qwen3-VL-30B-A3B Thinking", "api:Qwen3-VL-30B-A3B-Instruct", False),
+        ("InternVL3.5-4B Instruct", "api:InternVL3.5-4B", False),
+        ("GPT-4V", "api:gpt-4o", False),
+    ],
+)
+def test_models_are_one_by_their_names(published, own, same) -> None:
+    assert same_model(published, own) == same
 
 
 def test_what_cannot_be_reproduced_is_refused_or_said(tmp_path, capsys) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -16,7 +16,7 @@ from snellen.cli.option_parsing import REQUIRED, argument, given, only, option
 from snellen.cli.options import JudgeEndpointOptions, JudgeKeyEnv, JudgeUrl, ReaderEndpointOptions, ReaderFor
 from snellen.cli.results import ModelOutcome, failures_as_json, finish
 from snellen.engine.endpoints import judge_command
-from snellen.errors import UsageError
+from snellen.errors import PreflightError, UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data
@@ -239,7 +239,7 @@ class AskedAfterRuns:
             names = ", ".join(dict.fromkeys(benchmark.name for benchmark, _ in subjects))
             raise UsageError(
                 f"{JUDGE_OPTION}: {names} is scored by rules, and no reply of it is for a judge",
-                f"Omit {JUDGE_OPTION}. To have all replies judged as well: {self.command(Path('RUN'))} --rubric match",
+                f"Omit {JUDGE_OPTION}. To have all replies judged as well: {self.command(Path('RUN'), subjects[0][0], 'match')}",
             )
         for benchmark, _ in subjects:
             self._models.declared_by(benchmark).require(benchmark)
@@ -257,13 +257,32 @@ class AskedAfterRuns:
         text = "" if judge in (None, NO_MODEL, JUDGE_DEFAULT) else other_judge(f"{judge}", benchmark.published_judge)
         return f"the judge is {judge}; {text}" if text else ""
 
-    def command(self, run: Path) -> str:
-        """Return the command that judges a run with this judge."""
+    def command(self, run: Path, benchmark: Benchmark, rubric: str | None = None) -> str:
+        """Return the command that judges a run with this judge, or with the one that the benchmark declares."""
         from snellen.runs.judge.ask import spelled
 
-        chosen = self._judging
-        model = None if chosen.judge in (None, JUDGE_DEFAULT) else spelled(str(chosen.judge))
-        return judge_command(run, model, chosen.judge_base_url, chosen.judge_key_env)
+        chosen, judge = self._judging, self.of(benchmark).judge
+        model = None if judge in (None, JUDGE_DEFAULT) else spelled(str(judge))
+        return judge_command(run, model, chosen.judge_base_url, chosen.judge_key_env, rubric or chosen.rubric)
+
+    def require_ready(self, runs: Mapping[Path, Benchmark]) -> None:
+        """Raise PreflightError if a server does not take or serve the judge of a run that is not finished; asks nothing.
+
+        One that is down is noted alone: it may be started once the run is done.
+        """
+        from snellen.engine.run_folder import RunFolder
+        from snellen.models.api.preflight import ServerDownError
+
+        for run, benchmark in ((RunFolder(folder), each) for folder, each in runs.items()):
+            if benchmark.rubric is not None and not (run.exists() and run.meta().state == "complete"):
+                try:
+                    self.of(benchmark).require_ready()
+                except PreflightError as error:
+                    if not isinstance(error.__cause__, ServerDownError):
+                        raise
+                    note(
+                        f"note: {error.message} The run goes on without it; {self.command(run.path, benchmark)} judges later."
+                    )
 
     def ask(self, run: Run, display: Display) -> list[Run]:
         """Ask about a finished run, and score it again; return the runs of reader and judge."""

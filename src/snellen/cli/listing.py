@@ -380,7 +380,9 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
             run.settings,
             run.meta.fingerprint,
         )
-    table.caption = legend(run.headline for run in runs if run.headline is not None) or None
+    judged = (f"{run.path}: {run.other_judge}" for run in runs if run.other_judge)
+    marks = legend(run.headline for run in runs if run.headline is not None)
+    table.caption = "\n".join(filter(None, (marks, *judged))) or None
     show(table)
     for run in runs:
         if run.errors.failed:
@@ -416,7 +418,10 @@ def _cost_cells(run: ListedRun) -> tuple[str, str]:
 
 
 class ListedRun(NamedTuple):
-    """A run in the list; `settings` are those in which it differs from others of its benchmark and model."""
+    """A run in the list; `settings` are those in which it differs from others of its benchmark and model.
+
+    `other_judge` says that published figures are judged by another model.
+    """
 
     path: Path
     meta: RunMeta
@@ -424,6 +429,7 @@ class ListedRun(NamedTuple):
     settings: str
     headline: Metric | None
     errors: RequestErrors
+    other_judge: str
 
 
 def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[ListedRun]:
@@ -434,16 +440,16 @@ def _overviews(rows: Sequence[tuple[Path, RunMeta]]) -> list[ListedRun]:
 
     runs = []
     for (path, meta), settings in zip(rows, distinguishing([meta for _, meta in rows]), strict=True):
-        score, errors, groups = None, RequestErrors(0, 0), None
+        score, errors, groups, judge = None, RequestErrors(0, 0), None, ""
         try:
             run = load_run(path)
-            score, errors = headline(run), run.request_errors()
+            score, errors, judge = headline(run), run.request_errors(), run.other_judge()
             meta, groups = run.sized_meta, group_progress(run)
             if run.unverified:
                 note(f"note: {run.unverified}")
         except SnellenError as error:  # one run that cannot be scored must not hide the others
             note(f"snellen: {error.message}")
-        runs.append(ListedRun(path, meta, overview(RunFolder(path), meta, groups), settings, score, errors))
+        runs.append(ListedRun(path, meta, overview(RunFolder(path), meta, groups), settings, score, errors, judge))
     return runs
 
 
@@ -468,6 +474,7 @@ def _run_facts(run: ListedRun) -> dict[str, Any]:
         "settings": run.settings,
         "headline": run.headline,
         "cost_per_correct": cost_per_correct(progress.totals, run.headline),
+        **({"other_judge": run.other_judge} if run.other_judge else {}),
         "failures": run.errors.as_json(),
     }
 

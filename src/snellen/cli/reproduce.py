@@ -74,13 +74,15 @@ def _opened(
     folders: Sequence[Path], benchmarks: Sequence[str] | None, data: shared.DataOptions, *, trust: bool
 ) -> ModelOutcome:
     """Open runs that exist. Raises UsageError for a run of a benchmark that is not named beside it."""
+    from snellen.benchmarks.registry import find, is_path
     from snellen.runs.run import load_run
 
     runs = [load_run(folder, trust=trust).moved(data.data, data.images) for folder in folders]
+    wanted = [find(name).name if is_path(name) else name for name in benchmarks or ()]
     for opened in runs:
-        if benchmarks and opened.benchmark.name not in benchmarks:
+        if wanted and opened.benchmark.name not in wanted:
             raise UsageError(
-                f"{opened.path} is a run of {opened.benchmark.name}, not of {' or '.join(benchmarks)}",
+                f"{opened.path} is a run of {opened.benchmark.name}, not of {' or '.join(wanted)}",
                 f"Omit the name, or write {opened.benchmark.name}.",
             )
     return ModelOutcome(runs)
@@ -116,9 +118,8 @@ def _show_all(outcome: ModelOutcome, profile: str | None, *, as_json: bool) -> i
     return outcome.status or (UNANSWERED if lacking else 0)
 
 
-def _part(run: Run) -> str:
-    coverage = run.meta.coverage
-    return "" if coverage.full else f"a part, and no reproduction: {coverage.part}"
+def _part(part: str) -> str:
+    return f"a part, and no reproduction: {part}" if part else ""
 
 
 def _tables(run: Run, found: Reproduction) -> list[Any]:
@@ -131,13 +132,13 @@ def _tables(run: Run, found: Reproduction) -> list[Any]:
         own = "–" if metric is None or metric.value is None else _text(metric, metric.value)
         ends = "–" if metric is None or metric.ci95 is None else " – ".join(_text(metric, end) for end in metric.ci95)
         kind = f" ({each.kind})" if each.kind not in ("model", each.row.lower()) else ""
-        inside = {None: "–", True: "yes", False: "no"}[each.inside]
+        inside = {None: each.reason or "–", True: "yes", False: "no"}[each.inside]
         figures.add_row(each.row + kind, each.metric, each.text, own, ends, inside)
     settings = new_table(None, ["setting", "published", "own", ""])
     for setting in found.settings:
         settings.add_row(setting.name, setting.published or "unknown", setting.own, setting.state)
     source = dict(found.table.settings).get("source")
-    lines = [f"published settings: {source}" if source else "", _part(run)]
+    lines = [f"published settings: {source}" if source else "", _part(found.part)]
     settings.caption = "\n".join(filter(None, lines)) or None
     return [figures, settings]
 
@@ -148,6 +149,8 @@ def _text(metric: Metric, value: float) -> str:
 
 
 def _facts(run: Run, tables: Sequence[Reproduction]) -> Mapping[str, Any]:
+    from snellen.runs.reproduce import part_of
+
     published = [
         {
             **{
@@ -160,8 +163,10 @@ def _facts(run: Run, tables: Sequence[Reproduction]) -> Mapping[str, Any]:
             "figures": to_builtins(found.figures),
             "settings": to_builtins(found.settings),
             "settings_source": dict(found.table.settings).get("source"),
+            "part": _part(found.part),
         }
         for found in tables
     ]
     facts = {"run": str(run.path), "benchmark": run.benchmark.name, "model": run.meta.spec.model}
-    return {**facts, "is_part": not run.meta.coverage.full, "part": _part(run), "published": published}
+    part = next((found.part for found in tables if found.part), part_of(run))
+    return {**facts, "is_part": bool(part), "part": _part(part), "published": published}

@@ -363,9 +363,13 @@ def protocol(meta: RunMeta) -> str:
     return "" if name is None else f" · protocol={name}"
 
 
+def other_judge(run: Run) -> str:
+    """Return what a title says of a judge that is not the published one; empty where it is, or none has judged."""
+    return f" · judged by another model than {run.benchmark.published_judge}" if run.other_judge() else ""
+
+
 def _part(run: Run) -> str:
-    judged = f" · judged by another model than {run.benchmark.published_judge}" if run.other_judge() else ""
-    return protocol(run.meta) + _run_part(run) + judged
+    return protocol(run.meta) + _run_part(run) + other_judge(run)
 
 
 def _run_part(run: Run) -> str:

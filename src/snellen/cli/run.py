@@ -223,6 +223,8 @@ def perform_call(
             return None
         if len(specs) > 1:
             require_models(specs)
+        if asked is not None:
+            asked.require_ready(dict(zip(folders, benchmarks, strict=True)))
         if server is not None:
             from snellen.models.serve.supervise import serving
 
@@ -362,7 +364,7 @@ def _ask(asked: AskedAfterRuns, outcome: ModelOutcome, output: RunOutputOptions)
         raise
     except SnellenError as error:
         tell(error)
-        outcome.judge_commands[run.path] = asked.command(run.path)
+        outcome.judge_commands[run.path] = asked.command(run.path, run.benchmark)
         outcome.failures.append(FailedModel(derived_folder(run.path, JUDGED), JUDGED, None, error))
 
 

@@ -16,7 +16,7 @@ from snellen.cli.checks import CheckReport, ScoreCheckOptions
 from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.judge import InlineReaderOptions
 from snellen.cli.option_parsing import argument, option
-from snellen.cli.results import UNANSWERED, log_targets, log_tracked, protocol, show_details
+from snellen.cli.results import UNANSWERED, log_targets, log_tracked, other_judge, protocol, show_details
 from snellen.errors import UsageError
 from snellen.runs.threshold_check import answers_case, threshold_cases
 from snellen.scoring.metric_text import counted, is_detail, legend, mark, span
@@ -176,7 +176,8 @@ def score(
         notes = [*notes, *_add_classes(result, classes)]
         show_json(result)
     elif _has_score(summary) or summary.details:
-        _show_tables(results, summary, answered, trust=trust, every=output.every)
+        by_judge = _other_judge(results, trust=trust) if judge_replies is None else ""
+        _show_tables(results, summary, answered, by_judge, trust=trust, every=output.every)
     notes = [*notes, *_cost_notes(results, cost, per_correct, trust=trust)]
     for line in [*summary.unread_lines(), *notes, *_read_otherwise(read_before, summary)]:
         note(f"note: {line}" if not line.startswith(" ") else line)
@@ -276,16 +277,23 @@ def reading_version(results: Path) -> int | None:
     return version if isinstance(version, int) else None
 
 
-def _show_tables(results: Path, summary: Summary, answered: int, *, trust: bool, every: bool) -> None:
+def _other_judge(results: Path, *, trust: bool) -> str:
+    """Return what the title of a run's scores says of a judge that is not the published one."""
+    from snellen.runs.run import load_run
+
+    return other_judge(load_run(results, trust=trust)) if (results / "run_meta.json").is_file() else ""
+
+
+def _show_tables(results: Path, summary: Summary, answered: int, by_judge: str, *, trust: bool, every: bool) -> None:
     """Print the tables, then the lines that the benchmark adds to them."""
     from snellen.runs.scoring import LINES
 
-    _show_metrics(results, summary, answered, trust=trust, every=every)
+    _show_metrics(results, summary, answered, by_judge, trust=trust, every=every)
     for line in dict.fromkeys(line for fields in summary.details.values() for line in fields.get(LINES, ())):
         print(line)
 
 
-def _show_metrics(results: Path, summary: Summary, answered: int, *, trust: bool, every: bool) -> None:
+def _show_metrics(results: Path, summary: Summary, answered: int, by_judge: str, *, trust: bool, every: bool) -> None:
     """Print the table of metrics, or the benchmark's own tables of a run's only profile; with `every`, both."""
     if len(summary.metrics) == len(summary.details) == 1 and (results / "run_meta.json").is_file():
         from snellen.runs.run import load_run
@@ -299,7 +307,8 @@ def _show_metrics(results: Path, summary: Summary, answered: int, *, trust: bool
     from snellen.engine.run_folder import RunFolder
 
     is_run = (results / "run_meta.json").is_file()
-    show(_table(summary, answered, protocol(RunFolder(results).meta()) if is_run else "", every=every))
+    asked = protocol(RunFolder(results).meta()) if is_run else ""
+    show(_table(summary, answered, asked + by_judge, every=every))
 
 
 def _checks(

@@ -9,9 +9,9 @@ from snellen.easi import judged_scores
 from snellen.easi.log_file import unused
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import JUDGED, RunFolder, derived_folder
-from snellen.errors import PreflightError, RunError
+from snellen.errors import RunError
 from snellen.models.base import ModelOptions
-from snellen.runs.judge.ask import appointed, judge
+from snellen.runs.judge.ask import appointed, judge, require_ready
 from snellen.runs.judge.profiles import judged_remarks
 from snellen.runs.run import Run
 
@@ -38,24 +38,6 @@ def checked(name: str | None, options: ModelOptions = DEFAULTS) -> str | None:
     who = appointed(name, options, option="--judge")
     who.opened()  # an address or an option that cannot be is refused here; nothing is loaded or contacted
     return who.name
-
-
-async def require_ready(name: str, options: ModelOptions = DEFAULTS) -> None:
-    """Refuse a judge that cannot be reached, before any answer is paid for.
-
-    Raises:
-        PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
-    """
-    judging = appointed(name, options, option="--judge").opened()
-    try:
-        await judging.preflight()
-    except PreflightError as error:
-        raise PreflightError(
-            f"the judge {name} cannot be asked: {error.message}",
-            f"{error.hint}\nTo judge later: omit --judge now; the same command with it then asks the judge alone.",
-        ) from error
-    finally:
-        await judging.close()
 
 
 def ask(

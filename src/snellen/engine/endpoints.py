@@ -97,11 +97,15 @@ def rerun_command(folder: RunFolder, meta: RunMeta) -> str:
 
 
 def judge_command(
-    run: Path, model: str | None = "api:NAME", base_url: str | None = None, key_env: str | None = None
+    run: Path,
+    model: str | None = "api:NAME",
+    base_url: str | None = None,
+    key_env: str | None = None,
+    rubric: str | None = None,
 ) -> str:
     """Return the command that judges a run; without `model` by the judge of JUDGE_MODEL."""
     words = ["snellen", "judge", str(run)]
-    for flag, value in (("--model", model), ("--base-url", base_url), ("--key-env", key_env)):
+    for flag, value in (*(("--model", model), ("--base-url", base_url), ("--key-env", key_env), ("--rubric", rubric)),):
         words += [] if value is None else [flag, value]
     return shlex.join(words)
 

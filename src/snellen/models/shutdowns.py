@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from snellen.models.registry import KINDS, runtime_of
 
-_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+_DATED = re.compile(r"-\d{4}(-\d{2}-\d{2})?$")
+"""A snapshot: a date, or month and day, such as gpt-4-0613."""
 _SHOWN = 3
 
 

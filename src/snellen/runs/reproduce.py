@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -12,11 +13,12 @@ from snellen.engine.run_folder import RunSpec
 from snellen.runs.caveats import changed_settings
 from snellen.runs.run import Run
 from snellen.runs.scoring import profiles_of
+from snellen.scoring.metric_text import percent
 from snellen.types import Generation, MediaSettings, Metric
 
 SAMPLING, TOKENS, PIXELS = ("temperature", "top_p"), ("max_tokens",), ("max_pixels", "min_pixels", "max_long_side")
 STATED = frozenset((*SAMPLING, *TOKENS, *PIXELS, "repeats"))
-AUTHORS = "authors"
+_SNAPSHOT = re.compile(r"-(\d{4}-\d\d-\d\d|\d{8})\Z")
 
 
 class ProtocolSetting(Struct, frozen=True):
@@ -29,7 +31,10 @@ class ProtocolSetting(Struct, frozen=True):
 
 
 class ReproducedFigure(Struct, frozen=True):
-    """A published figure; `inside` says whether the run's interval holds it, None where there is none or no model's."""
+    """A published figure; `inside` says whether the run's interval holds it, None where `reason` says why that is no question.
+
+    `reason` is also empty where the run has no interval, or the figure is no model's.
+    """
 
     row: str
     kind: str
@@ -37,16 +42,21 @@ class ReproducedFigure(Struct, frozen=True):
     value: float
     text: str
     inside: bool | None
+    reason: str = ""
 
 
 class Reproduction(Struct, frozen=True):
-    """A published table, its figures, the run's own metrics by name under the nearest profile, and the settings of both."""
+    """A published table, its figures, the run's own metrics by name under the nearest profile, and the settings of both.
+
+    `part` says why the run is a part and no reproduction; empty for a whole one.
+    """
 
     table: Published
     profile: str
     own: Mapping[str, Metric]
     figures: Sequence[ReproducedFigure]
     settings: Sequence[ProtocolSetting]
+    part: str = ""
 
 
 def published_settings(benchmark: Benchmark) -> Mapping[str, Any]:
@@ -81,31 +91,69 @@ def reproductions(run: Run, profile: str | None = None) -> list[Reproduction]:
     profiles_of(run.benchmark, profile)  # one that nobody knows is refused, also where nothing is published
     made = []
     for table in run.benchmark.published:
-        name = profile or _scored_by(table, run.benchmark) or table.profile
+        name = profile or _scored_by(table) or table.profile
         if profile is None and name not in run.benchmark.score:
             name = next(iter(run.benchmark.score))
         name, metrics = next(iter(run.figures(name).items()))
         own = {metric.name: metric for metric in metrics if metric.name in table.metrics}
-        made.append(Reproduction(table, name, own, _figures(table, own), _settings(run, table, name)))
+        part = part_of(run, own.values(), dict(table.settings).get("questions"))
+        figures = _figures(table, own, run.meta.spec.model, part)
+        made.append(Reproduction(table, name, own, figures, _settings(run, table, name), part))
     return made
 
 
-def _scored_by(table: Published, benchmark: Benchmark) -> str | None:
+def part_of(run: Run, own: Iterable[Metric] = (), questions: int | None = None) -> str:
+    """Return why a run is a part of its set and no reproduction, in words; empty for a whole one.
+
+    Args:
+        run: the run.
+        own: its metrics; what has no score lowers their coverage.
+        questions: how many questions published figures are over; None: nobody says.
+    """
+    meta = run.meta
+    failed, of = meta.totals.error + meta.totals.timeout, meta.coverage.of or 0
+    there, known = meta.truncated or (of, questions or 0)
+    least = min((metric.coverage for metric in own), default=1.0)
+    said = (
+        meta.coverage.part,
+        f"a table of only {there:,} of {known:,} rows" if there < known else "",
+        f"{meta.not_there:,} of {of:,} questions are missing" if meta.not_there else "",
+        f"{failed:,} without an answer" if failed else "",
+        f"only {percent(least)} % of the samples have a score" if least < 1.0 else "",
+    )
+    return "; ".join(filter(None, said))
+
+
+def same_model(published: str, own: str) -> bool:
+    """Return True if a published row and a run name one model: but for case, signs, a snapshot's date and `instruct` of a run.
+
+    >>> same_model("Qwen2.5-VL-7B", "local:Qwen/Qwen2.5-VL-7B-Instruct"), same_model("GPT-4V", "api:gpt-4o")
+    (True, False)
+    """
+    wanted, name = (re.sub(r"[\W_]", "", _SNAPSHOT.sub("", text.lower())) for text in (published, _model(own)))
+    return wanted in (name, name.removesuffix("instruct"))
+
+
+def _scored_by(table: Published) -> str | None:
     """Return the profile by whose rules published figures were scored; None where nobody says."""
     known = dict(table.settings)
     if not table.by or "profile" in known:
         return str(known.get("profile", table.profile))
-    return AUTHORS if table.by.startswith("the authors") and AUTHORS in benchmark.score else None
+    return None
 
 
-def _figures(table: Published, own: Mapping[str, Metric]) -> list[ReproducedFigure]:
+def _figures(table: Published, own: Mapping[str, Metric], model: str, part: str) -> list[ReproducedFigure]:
     figures = []
     for row in table.rows:
+        other = row.kind == "model" and not same_model(row.name, model)
+        reason = ", ".join(["another model"] * other + ["a part"] * bool(part and row.kind == "model"))
         for at, (metric, value) in enumerate(zip(table.metrics, row.values, strict=True)):
             if value is not None:
-                ends = own[metric].ci95 if metric in own and row.kind == "model" else None
+                ends = own[metric].ci95 if metric in own and row.kind == "model" and not reason else None
                 inside = None if ends is None else ends[0] <= value <= ends[1]
-                figures.append(ReproducedFigure(row.name, row.kind, metric, value, table.text(at, value), inside))
+                figures.append(
+                    ReproducedFigure(row.name, row.kind, metric, value, table.text(at, value), inside, reason)
+                )
     return figures
 
 
@@ -129,7 +177,7 @@ def _settings(run: Run, table: Published, profile: str) -> list[ProtocolSetting]
         _values("tokens", known, {name: own[name] for name in TOKENS}, _listed({name: own[name] for name in TOKENS})),
         _compared("prompt", None, _prompt(spec)),
         _subset(run, known),
-        _compared("profile", scored := _scored_by(table, run.benchmark), profile, same=scored == profile),
+        _compared("profile", scored := _scored_by(table), profile, same=scored == profile),
     ]
 
 
@@ -173,13 +221,7 @@ def _prompt(spec: RunSpec) -> str:
 
 def _subset(run: Run, known: Mapping[str, Any]) -> ProtocolSetting:
     """Return how much of the set was asked; figures of a published table are over the whole set."""
-    meta, questions = run.meta, known.get("questions")
-    failed, of = meta.totals.error + meta.totals.timeout, meta.coverage.of
-    own = meta.coverage.part.removesuffix(" samples") or f"all {of or 0:,} of the data"
-    whole = meta.coverage.full and not (meta.not_there or failed or meta.truncated)
-    return _compared(
-        "subset",
-        "the whole set" if questions is None else f"{questions:,} rows",
-        own + (f", {failed:,} without an answer" if failed else ""),
-        same=whole and (of or 0) >= (questions or 0),
-    )
+    questions = known.get("questions")
+    part = part_of(run, questions=questions)
+    published = "the whole set" if questions is None else f"{questions:,} rows"
+    return _compared("subset", published, part or f"all {run.meta.coverage.of or 0:,} of the data", same=not part)

@@ -96,7 +96,10 @@ def short(sample: Sample, reply: str) -> Score:
 
 
 NOT_JUDGED = "not judged yet: snellen judge RUN"
-UNJUDGED = "without --judge only replies that are the gold answer word by word are right, and all others have no score"
+UNJUDGED = (
+    "without a judge (--judge, or the declared one) only replies that are the gold answer word by word are right, and all "
+    "others have no score"
+)
 """What `judged` does, for notices."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from read_tables import SCENES, Models, write_birds, write_scenes
 
 from snellen import Prompt, Sample, Text, evaluate, judge, load_run
 from snellen.cli import main
-from snellen.errors import FingerprintError, UsageError
+from snellen.errors import FingerprintError, RunError, UsageError
 from snellen.scoring.scorers import UNJUDGED, is_reference
 
 SAID = {name: reply for name, *_, reply in SCENES}
@@ -124,6 +125,62 @@ def test_a_declaration_names_judge_and_rubric(capsys):
         scores = load_run("run").metrics("all").to_pylist()
         assert {row["value"] for row in scores if row["name"] == "accuracy"} == {0.75}  # under every profile
     capsys.readouterr()
+
+
+DECLARED = (
+    'name = "scenes"\n[source]\nfile = "scenes.csv"\n[rows]\nid = "id"\nquestion = "question"\nanswer = "answer"\n'
+    '[score]\nread = "judged"\njudge = {{ model = "api:{judge}", published = "gpt-4o" }}\n'
+)
+
+
+def declared_run(server: Models, judge: str, *more: str) -> int:
+    Path("scenes.toml").write_text(DECLARED.format(judge=judge))
+    words = ["run", "scenes.toml", "-m", "api:oracle", "--base-url", server.url, "--out", "run", "-q"]
+    return main([*words, "--judge-base-url", server.url, *more])
+
+
+def test_a_judge_that_its_endpoint_does_not_serve_is_refused_before_a_question_is_asked(capsys):
+    with Models(SAID) as server:
+        assert declared_run(server, "absent") != 0
+        assert not server.requests and not Path("run").exists()
+        told = " ".join(capsys.readouterr().err.split())
+        assert "the judge api:absent cannot be asked" in told and "--judge none" in told
+        assert declared_run(server, "absent", "--dry-run") == 0  # it sends nothing, to a judge neither
+        assert declared_run(server, "absent", "--judge", "none") == 0
+        assert len(server.requests) == len(SCENES)
+
+
+def test_without_a_key_for_a_declared_judge_the_way_without_it_is_named(capsys, monkeypatch):
+    for name in ("JUDGE_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name)
+    with Models(SAID) as server:
+        assert declared_run(server, "oracle") != 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "no key for the judge api:oracle" in told and "--judge none" in told
+
+
+def test_the_command_after_a_judge_that_failed_judges_by_the_declared_judge_and_another_one_is_told(capsys):
+    with Models(SAID) as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("snellen.runs.judge.ask.judge", broken)
+            assert declared_run(server, "oracle") != 0
+        command = f"snellen judge run --model api:oracle --base-url {server.url}"
+        assert f"`{command}` judges them" in capsys.readouterr().out
+        assert main(shlex.split(command)[1:]) == 0
+        assert main(["judge", "run", "--base-url", server.url, "--out", "again"]) == 0  # the declared judge is taken
+    assert load_run("again").meta.spec.model == "api:oracle"
+    capsys.readouterr()
+    assert main(["score", "run"]) == 0
+    assert "judged by another model than gpt-4o" in " ".join(capsys.readouterr().out.split())
+    assert main(["list", "--runs", "--results", "."]) == 0
+    assert "run: published figures are judged by gpt-4o" in " ".join(capsys.readouterr().out.split())
+    assert main(["list", "--runs", "--results", ".", "--json"]) == 0
+    told = {Path(row["path"]).name: row.get("other_judge", "") for row in json.loads(capsys.readouterr().out)["runs"]}
+    assert "gpt-4o" in told["run"] and not told["run_judged"]
+
+
+def broken(*words: object, **settings: object) -> None:
+    raise RunError("the judge broke", "")
 
 
 def test_a_judge_with_nothing_to_judge_is_refused_before_anything_is_sent(capsys):

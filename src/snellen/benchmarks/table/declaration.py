@@ -381,7 +381,8 @@ class Figure(Strict, frozen=True):
     Attributes:
         model: the model.
         value: in per cent where the headline is a share, else as published.
-        by: whose harness.
+        by: whose harness; `authors` or `the authors` at its beginning: beside the profile `authors` where there is one;
+            `VLMEvalKit` in it: beside `vlmevalkit`; else beside `strict`.
         date: when.
         source: where it stands.
     """

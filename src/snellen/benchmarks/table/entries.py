@@ -18,6 +18,7 @@ SUFFIX = ".toml"
 PER_CENT = 100.0
 CHANCE_NAMES = ("Random",)
 HUMAN_NAMES = ("Human",)
+AUTHORS = "authors"
 
 
 class EntryFacts(Struct, frozen=True):
@@ -125,7 +126,7 @@ def published(declared: Declaration) -> tuple[Published, ...]:
                 source="; ".join(sources),
                 columns=(name,),
                 metrics=(name,),
-                profile="vlmevalkit" if "VLMEvalKit" in by else "strict",
+                profile=_profile(declared, by) or "strict",
                 rows=rows,
                 numbers=() if unit == "fraction" else (name,),
                 notes=("harness, prompts and data revision differ: a difference of a few points is no finding",),
@@ -139,16 +140,26 @@ def published(declared: Declaration) -> tuple[Published, ...]:
 def _settings(declared: Declaration, by: str) -> dict[str, Any]:
     """Return what is known of the settings of a harness's figures, by name."""
     known: dict[str, Any] = {} if declared.source.rows is None else {"questions": declared.source.rows}
-    rule = declared.score
-    if "VLMEvalKit" in by:
-        known["profile"] = "vlmevalkit"
-    elif by.startswith("the authors") and rule is not None:
-        known |= {"judge": rule.judge.published} if rule.judge.published else {}
+    if profile := _profile(declared, by):
+        known["profile"] = profile
+    if _whose(by).startswith(AUTHORS) and declared.score is not None and declared.score.judge.published:
+        known["judge"] = declared.score.judge.published
     for protocol in declared.protocol:
-        if by.startswith(protocol.by):
+        if _whose(by).startswith(_whose(protocol.by)):
             stated = structs.asdict(protocol)
             known |= {name: value for name, value in stated.items() if name != "by" and value not in (None, "")}
     return known
+
+
+def _whose(by: str) -> str:
+    return by.strip().lower().removeprefix("the ")
+
+
+def _profile(declared: Declaration, by: str) -> str:
+    """Return the profile by whose rules figures were scored; empty where nobody says."""
+    if "VLMEvalKit" in by:
+        return "vlmevalkit"
+    return AUTHORS if _whose(by).startswith(AUTHORS) and declared.score and declared.score.has_authors else ""
 
 
 def _kind(figure: Figure) -> str:

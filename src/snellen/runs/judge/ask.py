@@ -17,6 +17,7 @@ from snellen.engine.fingerprint import identity
 from snellen.engine.progress import Display
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, READ, RunFolder, RunSpec, derived_folder
 from snellen.errors import JudgeError, PreflightError, RunError, UsageError
+from snellen.event_loop import in_loop
 from snellen.models import registry as models
 from snellen.models.base import DEFAULTS, Model, ModelOptions, as_model
 from snellen.models.shutdowns import announced
@@ -64,7 +65,7 @@ def judge(
 
     Args:
         run: the folder of the run to judge.
-        model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL.
+        model: the judge, KIND:NAME; None: the environment variable JUDGE_MODEL, else the judge that the benchmark declares.
         rubric: `match`, `graded`, or the path of a rubric file; None: the rubrics of the run's benchmark, each for the
             samples that it decides, whose verdicts then are the run's scores; `match` where it has none. Of a table with
             questions of kind `judged`, any rubric is for those, and its verdicts are the run's scores.
@@ -88,7 +89,7 @@ def judge(
     opened = _answered(run, benchmark, data, images, trust=trust)
     source, subject = opened.folder, opened.benchmark
     spec = run_spec(JUDGED, "", settings)
-    who = appointed(model, spec.options, option="--model")
+    who = appointed(model or setting(MODEL) or subject.judge or None, spec.options, option="--model")
     if rule and subject.ruled_correct is None:
         raise UsageError(f"{subject.name} has no rule to apply before the judge", "Omit --rule.")
     if subject.groups is not None:  # each answer has chosen the next question by the benchmark's own reading
@@ -344,6 +345,12 @@ class AskedModels(Struct, frozen=True):
                 endpoint = ModelOptions(base_url=settings.get("base_url"), key_env=settings.get("key_env"))
                 appointed(model if model != DEFAULT_JUDGE else None, endpoint, option=option)
 
+    def require_ready(self) -> None:
+        """Check that a judge behind an API can be reached, before a run is paid for. Raises as the function `require_ready`."""
+        judge = setting(MODEL) if self.judge == DEFAULT_JUDGE else self.judge
+        if isinstance(judge, str) and spelled(judge).partition(":")[0] in models.API_KINDS:
+            in_loop(require_ready(judge, run_spec(JUDGED, "", {**self.judge_settings, "patience_s": 0.0}).options))
+
     def about(self, run: Run, display: Display | None = None) -> list[Run]:
         """Ask the models about a finished run; return their runs, none where there is nothing to ask.
 
@@ -420,7 +427,27 @@ def appointed(model: str | Model | None, options: ModelOptions = DEFAULTS, *, op
             f"Name a model without tools: {option} api:NAME.",
         )
     require_served(name, option)
-    return Judge(name, structs.replace(options, key_env=require_key(name, options.key_env)))
+    return Judge(name, structs.replace(options, key_env=require_key(name, options.key_env, option)))
+
+
+async def require_ready(model: str | Model, options: ModelOptions = DEFAULTS) -> None:
+    """Refuse a judge that cannot be reached, before any answer is paid for.
+
+    Raises:
+        PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
+    """
+    who = appointed(model, options, option="--judge")
+    judging = who.opened()
+    try:
+        await judging.preflight()
+    except PreflightError as error:
+        raise PreflightError(
+            f"the judge {who.name} cannot be asked: {error.message}",
+            f"{error.hint}\nTo judge later: omit --judge now, or write --judge none where a judge is declared; the same "
+            "command with the judge then asks it alone.",
+        ) from error
+    finally:
+        await judging.close()
 
 
 def require_served(name: str, option: str) -> None:
@@ -440,7 +467,7 @@ def spelled(name: str) -> str:
     return name if name.partition(":")[0] in kinds else f"api:{name}"
 
 
-def require_key(model: str, key_env: str | None) -> str | None:
+def require_key(model: str, key_env: str | None, option: str = "--model") -> str | None:
     """Return the name of the variable that holds the judge's key.
 
     Raises:
@@ -463,7 +490,8 @@ def require_key(model: str, key_env: str | None) -> str | None:
     missing = f"{key_env} is not" if key_env is not None else f"neither {' nor '.join((KEY, *usual))} is"
     raise JudgeError(
         f"there is no key for the judge {model}: {missing} set, in the environment or in .env",
-        f"Set {key_env or KEY}. For a local server without keys, set it to any word.",
+        f"Set {key_env or KEY}. For a local server without keys, set it to any word."
+        + ("" if option == "--model" else f" To ask none, also where one is declared: {option} none."),
     )
 
 
