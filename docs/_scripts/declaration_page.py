@@ -89,7 +89,7 @@ Two figures compare where prompt, image limits, sampling, tokens and judge are t
 reproduce` asks the published judge, takes published sampling, tokens and pixels where a source says them (your own options count first), and sets
 published figures beside the measured one: whether its interval holds them, and which settings are the same, differ, or are unknown. `--run RUN` does that
 for a run that exists, `--json` in JSON. Figures of `another model` (names are compared) and a run of which questions, answers or verdicts are missing (`a part`)
-are not set against the interval. A published judge that is shut down is refused. `MODEL` is the model, as `api:NAME`.
+are not set against the interval. A published judge that is shut down is refused; `--judge` names another. `MODEL` is the model, as `api:NAME`.
 
 | set | published: model, figure, by whom, source | command | ours |
 |---|---|---|---|

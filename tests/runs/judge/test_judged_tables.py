@@ -150,6 +150,14 @@ def test_a_judge_that_its_endpoint_does_not_serve_is_refused_before_a_question_i
         assert len(server.requests) == len(SCENES)
 
 
+def test_a_judge_whose_server_is_down_is_noted_and_the_run_stays(capsys):
+    with Models(SAID) as server:
+        assert declared_run(server, "oracle", "--judge-base-url", "http://127.0.0.1:9/v1", "--patience", "0") != 0
+    assert load_run("run").meta.totals.ok == len(SCENES)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "The run goes on without it; snellen judge run --model api:oracle --base-url http://127.0.0.1:9/v1" in told
+
+
 def test_without_a_key_for_a_declared_judge_the_way_without_it_is_named(capsys, monkeypatch):
     for name in ("JUDGE_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name)
