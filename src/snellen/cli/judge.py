@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 class JudgeOptions:
     """Judge model, rubric and replies of a judged run."""
 
-    model: str | None = option("The judge model.", names=("--model", "-m"), value="KIND:NAME", said="JUDGE_MODEL")
+    model: str | None = option(
+        "The judge model.", names=("--model", "-m"), value="KIND:NAME", said="JUDGE_MODEL, else the declared one"
+    )
     rubric: str | None = option(
         "match, graded, or a rubric file (.toml).", value="NAME|FILE", said="the benchmark's own, else match"
     )

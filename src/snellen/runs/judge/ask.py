@@ -436,8 +436,7 @@ async def require_ready(model: str | Model, options: ModelOptions = DEFAULTS) ->
     Raises:
         PreflightError: its server does not answer, refuses its key, or has no such model; nothing was asked.
     """
-    who = appointed(model, options, option="--judge")
-    judging = who.opened()
+    judging = (who := appointed(model, options, option="--judge")).opened()
     try:
         await judging.preflight()
     except PreflightError as error:
