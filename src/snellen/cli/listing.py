@@ -97,11 +97,11 @@ def _list_named(names: Sequence[str], data: Data, *, as_json: bool) -> None:
 
     benchmarks = [registry.find(name) for name in names]
     if as_json:
-        facts = [{**_facts(benchmark), **_data_facts(benchmark, data)} for benchmark in benchmarks]
+        facts = [{**_facts(benchmark, data), **_data_facts(benchmark, data)} for benchmark in benchmarks]
         show_json({"benchmarks": facts})
         return
     for name, benchmark in zip(names, benchmarks, strict=True):
-        _print_benchmark(benchmark)
+        _print_benchmark(benchmark, data)
         if registry.is_table(name) and (reading := benchmark.reading(data)) is not None:
             print(f"    {'read as':<20} {reading.text}")
         if data.path is not None or data.images is not None:
@@ -284,18 +284,18 @@ def _catalogue_line() -> str:
     return f"{len(names())} declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue"
 
 
-def _print_benchmark(benchmark: Benchmark) -> None:
+def _print_benchmark(benchmark: Benchmark, data: Data | None = None) -> None:
     print(benchmark.name + (f"  {benchmark.about['description']}" if "description" in benchmark.about else ""))
     for profile, help_ in benchmark.profiles.items():
         print(f"    profile {profile:<12} {help_}")
-    for label, text in _details(benchmark).items():
+    for label, text in _details(benchmark, data).items():
         print(f"    {label:<20} {text}")
 
 
-def _details(benchmark: Benchmark) -> dict[str, str]:
+def _details(benchmark: Benchmark, data: Data | None) -> dict[str, str]:
     from snellen.runs.export import formats
 
-    size = _size(benchmark)
+    size = _size(benchmark, data)
     return {
         "version": benchmark.version,
         **({} if size is None else {"questions": f"{size:,}"}),
@@ -305,23 +305,23 @@ def _details(benchmark: Benchmark) -> dict[str, str]:
     }
 
 
-def _size(benchmark: Benchmark) -> int | None:
+def _size(benchmark: Benchmark, data: Data | None = None) -> int | None:
     """Return the number of samples, or None if it depends on missing data."""
     from snellen.benchmarks.base import Data
 
     try:
-        return benchmark.size(Data())
+        return benchmark.size(data or Data())
     except SnellenError:
         return None
 
 
-def _facts(benchmark: Benchmark) -> dict[str, Any]:
+def _facts(benchmark: Benchmark, data: Data | None = None) -> dict[str, Any]:
     from snellen.runs.export import formats
 
     return {
         "name": benchmark.name,
         "version": benchmark.version,
-        "size": _size(benchmark),
+        "size": _size(benchmark, data),
         "profiles": dict(benchmark.profiles),
         "options": dict(benchmark.options),
         "exports": list(formats(benchmark)),

@@ -15,6 +15,7 @@ from snellen.reports.escape import clip, escape_invisible, text_of_value
 from snellen.reports.views import MANY, PageLimits, RunView
 from snellen.runs.answer_view import AnswerView
 from snellen.scoring.calibration import ConfidenceRows
+from snellen.scoring.coordinates import SIDES
 from snellen.scoring.readings import EVIDENCE, PROFILE, READER, STAGE
 from snellen.scoring.shapes import Shapes
 from snellen.scoring.taxonomy import SEPARATOR, coarse_to_fine
@@ -199,7 +200,9 @@ class RunTally:
 
     def _confuse(self, answer: AnswerView) -> None:
         target = text_of_value(answer.target, 40)
-        if target is None or not answer.scores:
+        if (
+            target is None or not answer.scores or answer.kind in (*SIDES, "moment")
+        ):  # right by overlap, not by the same text
             return
         score = next(iter(answer.scores.values()))
         where: list[tuple[str, str]] = [("kind", answer.kind)]

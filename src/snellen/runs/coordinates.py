@@ -24,6 +24,7 @@ from snellen.scoring.coordinates import (
 from snellen.types import MediaSettings, Metric
 
 BY_OPTION, BY_BENCHMARK, BY_PROMPT, BY_FAMILY = "--coordinates", "the benchmark's prompt", "the prompt", "family"
+BY_DEFAULT = "the default, since the prompt's own words do not say it (--coordinates)"
 SETTINGS = (COORDINATES, COORDINATES_BY, SENT)
 ASKED = Coordinates("thousand")
 """What the prompt asks for where nothing else decides."""
@@ -71,6 +72,7 @@ def with_coordinates(spec: RunSpec, benchmark: Benchmark, folder: RunFolder | No
             )
         return spec
     where, by = _decided(spec, benchmark)
+    by = BY_DEFAULT if by == BY_PROMPT and not rules.asks_regions else by
     settings = {COORDINATES: str(where), COORDINATES_BY: by}
     if where.space == "sent-pixel":
         settings[SENT] = _sent_size(spec)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
+
+import msgspec
 
 Boxes = Sequence[Sequence[Any]]
 """Boxes of left, top, right, bottom, label and confidence (None: 1)."""
@@ -22,8 +25,16 @@ class AveragePrecision(NamedTuple):
     ap50: float | None
 
 
+def by_content(images: Sequence[tuple[Boxes, Boxes]]) -> list[tuple[Boxes, Boxes]]:
+    """Return images in the order of digests of their boxes: that of equal confidences then hangs on no id, and on no row."""
+    return sorted(images, key=lambda image: blake2b(msgspec.json.encode(image)).digest())
+
+
 def average_precision(images: Sequence[tuple[Boxes, Boxes]]) -> AveragePrecision | None:
-    """Return the average precision over all labels of the (predicted, gold) boxes of each image; None without pycocotools."""
+    """Return the average precision over all labels of the (predicted, gold) boxes of each image; None without pycocotools.
+
+    Of boxes with one confidence those of earlier images come first.
+    """
     figures = coco_figures(images)
     return None if figures is None else AveragePrecision(*figures[:2])
 

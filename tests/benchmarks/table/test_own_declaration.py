@@ -13,6 +13,7 @@ from servers.oracle import OracleServer, SentQuestion, digest
 from snellen.benchmarks import registry
 from snellen.cli import main
 from snellen.errors import DataError, SnellenError
+from snellen.types import Text
 
 BIRDS = ("robin", "wren", "barn owl", "red kite", "jay")
 HEAD = """
@@ -133,12 +134,98 @@ def test_a_rule_without_reports_gets_every_profile_and_the_usual_figures(folder:
         ),
         (CHOICE.replace('by = "place"', 'by = "palce"'), r"by names 'palce'.*\[rows\] has"),
         (OPEN, r"\[group\] place: 'spot' is neither in \[rows\] nor a column"),
+        (
+            CHOICE.replace('read = "letter-or-text"', 'profiles.authors.read = "letter-and-text"'),
+            r"'letter-and-text' - at `\$\.score\.profiles\.authors\.read`; one of answer-line, .*yes-no was expected\n"
+            r"The nearest is 'letter-or-text'",
+        ),
+        (
+            CHOICE.replace('"letter-or-text"', '"whole"\nprofiles.author = {}'),
+            r"score\.profiles\.author`; one of authors, ",
+        ),
+        (CHOICE.replace('"accuracy"', '["f1", "acuracy"]'), r"report\[0\]\.metric\[1\]`; one of accuracy, "),
+        (
+            CHOICE.replace('"letter-or-text"', '"whole"\nprofiles.authors = { read = "final", stages = ["bx"] }'),
+            r"stages has 'bx'; one of whole, .*behind was expected",
+        ),
+        (
+            CHOICE + '[prompt]\noption = "({key}) {text}"',
+            r"\[prompt\] option has \{key\}; \{letter\} and \{text\} are known",
+        ),
+        (CHOICE + '[prompt]\nafter = "{spce}"', r"\[prompt\] after has \{spce\}; \{request\} and \{space\} are known"),
+        (
+            CHOICE + '[prompt]\nby = "bird"\nvalues.jay.before = "{questoin}"',
+            r"\[prompt\] values\.jay before has \{questoin\}",
+        ),
+        (
+            CHOICE.replace('column = "bird"', 'column = "brid"').replace('{ column = "file"', '{ column = "flie"'),
+            r"image: there is no column 'flie'; \[rows\] answer: there is no column 'brid'; .*\n"
+            r"Correct image and answer in the declaration, or name the columns: --map image=COLUMN,answer=COLUMN",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_file_section_and_key(folder: Path, text: str, message: str) -> None:
     path = declared(folder, text)
     with pytest.raises(SnellenError, match=message):
         list(registry.find(str(path)).samples(snellen.Data()))
+
+
+def test_braces_that_name_nothing_are_text(folder: Path) -> None:
+    path = declared(folder, CHOICE + "[prompt]\nafter = ' Write \\boxed{Answer}, {\"answer\": 1}, {} or {one word}.'")
+    text = next(iter(registry.find(str(path)).samples(snellen.Data()))).prompt.parts[-1]
+    assert isinstance(text, Text) and text.text.endswith(' Write \\boxed{Answer}, {"answer": 1}, {} or {one word}.')
+
+
+def test_a_file_for_a_packaged_set_is_told_all_columns_that_it_lacks(folder: Path) -> None:
+    (folder / "own.csv").write_text("id,image,question,answer\n1,pictures/lake-0.png,How many?,1\n")
+    with pytest.raises(DataError, match=r"'decoded_image'.*'query'.*'choices'; the columns are id, image") as raised:
+        list(registry.find("mathvista").samples(snellen.Data(folder / "own.csv")))
+    assert "--map image=COLUMN,question=COLUMN,options=COLUMN" in str(raised.value)
+    assert "in the declaration" not in str(raised.value)
+
+
+def test_json_lines_name_a_column_that_no_row_has_and_say_of_none_that_it_is_used(folder: Path) -> None:
+    rows = [{"file": "pictures/lake-0.png", "q": "Which bird?", "a": "robin"}]
+    (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    head = 'name = "own"\n[source]\nfile = "own.jsonl"\n[rows]\nimage = "IMAGE"\nquestion = "q"\nanswer = "a"\nplace = "site"\n'
+    (folder / "own.toml").write_text(head.replace("IMAGE", "photo"))
+    with pytest.raises(DataError, match=r"image: there is no column 'photo'; the columns are file, q, a"):
+        registry.find(str(folder / "own.toml")).reading(snellen.Data())
+    (folder / "own.toml").write_text(head.replace("IMAGE", "file"))
+    reading = registry.find(str(folder / "own.toml")).reading(snellen.Data())
+    assert reading is not None and "no column `site`" in reading.text
+    assert "place" not in reading.text and "by `site`" not in reading.text
+
+
+def test_a_named_folder_of_images_that_is_not_there_stops_a_run(folder: Path) -> None:
+    path = declared(folder, CHOICE)
+    path.write_text(path.read_text().replace('images = "pictures"', 'images = "picture"'))
+    benchmark = registry.find(str(path))
+    with pytest.raises(DataError, match=f"images: {folder / 'picture'} is not there"):
+        benchmark.reading(snellen.Data())
+    assert benchmark.reading(snellen.Data(images=folder / "pictures")) is not None
+
+
+def test_letters_in_the_image_are_options_without_reports(folder: Path) -> None:
+    text = CHOICE.partition("[[report]]")[0].replace(
+        '{ column = "", make = 4, from = "bird", seed = 7 }', '{ letters = "ABCD" }'
+    )
+    text = text.replace('answer = { column = "bird", as = "text" }', 'answer = { text = "C" }')
+    sample = next(iter(registry.find(str(declared(folder, text))).samples(snellen.Data())))
+    assert (sample.kind, sample.target, list(sample.options)) == ("choice", "C", [*"ABCD"])
+    assert "A. A" not in str(sample.prompt) and "Answer with the letter." in str(sample.prompt)
+
+
+def test_a_list_counts_the_rows_of_the_named_data_and_names_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = declared(folder, CHOICE)
+    (folder / "four.csv").write_text("\n".join((folder / "tables" / "birds.csv").read_text().split("\n")[:5]) + "\n")
+    assert main(["list", str(path), "--data", str(folder / "four.csv"), "--images", str(folder / "pictures")]) == 0
+    told = capsys.readouterr().out
+    assert "questions            4\n" in told and "reads columns        file, bird\n" in told
+    assert main(["list", str(path), "--data", str(folder / "four.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["benchmarks"][0]["size"] == 4
 
 
 def test_a_column_of_a_slice_that_the_table_lacks_is_named(folder: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Data, DataFile
-from snellen.benchmarks.table.declaration import Declaration, PromptStyle, ScoreRule, Source
+from snellen.benchmarks.table.declaration import Cell, Declaration, PromptStyle, ScoreRule, Source
 from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.meta import groups_by_row
+from snellen.benchmarks.table.operations import columns_of
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
 from snellen.benchmarks.table.prompts import requested_prompt
@@ -34,8 +35,8 @@ from snellen.benchmarks.table.summary import (
     summarize,
 )
 from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
-from snellen.benchmarks.table.wording import prompt_writer
-from snellen.errors import UsageError
+from snellen.benchmarks.table.wording import is_plain, prompt_writer
+from snellen.errors import DataError, UsageError
 from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE, SENT, SIDES, Coordinates
 from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
@@ -139,7 +140,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         wording=frozenset((COORDINATES, COORDINATES_BY, SENT)),
         about=_about(declaration) | _known_beside(declaration.faults, profiles_of(rule)),
         files=lambda data: _files(table.opened(data).open()),
-        reading=lambda data: reading_of(table.survey(data)),
+        reading=lambda data: reading_of(table.survey(_with_images(table, data))),
         notices=lambda data: _notices(table.survey(data)),
         cluster="image",
         table=table,
@@ -269,14 +270,19 @@ def prompts_of(rules: TableRules) -> PromptWriter:
         coordinates=rules.coordinates,
         asks_space=rules.asks_space,
     )
+    asks = requests(PromptStyle()), requests(PromptStyle(), asks_space=False)
     if style.holds_request:
-        asks = requests(PromptStyle()), requests(PromptStyle(), asks_space=False)
         write = partial(requested_prompt, style, asks)
     elif not rules.declared and not style.is_worded:
         write = requests(style, in_question=rules.in_question)
+    asked = partial(requested_prompt, structs.replace(style, after="\n{request}"), asks)
+    shows_letters = isinstance(rules.spec("options"), Cell) and not rules.declared and is_plain(style)
 
     def written(question: Question) -> Prompt:
-        prompt = write(question)
+        if shows_letters and all(letter == text for letter, text in question.options.items()):
+            prompt = write(structs.replace(question, options={}))  # they stand in the image
+        else:
+            prompt = (asked if rules.adds_request and question.kind in SIDES else write)(question)
         if question.history or question.system:
             prompt = structs.replace(prompt, history=question.history, system=question.system)
         return prompt
@@ -352,6 +358,16 @@ def _size(surveyed: Survey, data: Data) -> int:
     return surveyed.rows - sum(surveyed.option_counts.values()) + rotations
 
 
+def _with_images(table: Table, data: Data) -> Data:
+    """Return the settings of the data. Raises DataError for a declared folder of images that is not there."""
+    source = table.declaration.source
+    if data.images is None and not source.hub and isinstance(source.images, str) and table.base != Path():
+        place = table.base / source.images
+        if not place.exists():
+            raise DataError(f"[source] images: {place} is not there", "Correct it, or name the images: --images PATH.")
+    return data
+
+
 def _files(table: Rows) -> list[DataFile]:
     return [DataFile(path.name, used=True, note=table.form) for path in table.files]
 
@@ -361,4 +377,6 @@ def _about(declaration: Declaration) -> dict[str, str]:
     place = f"{HUB}{source.hub}" if source.hub else str(getattr(source, source.kind))
     about = {"description": declaration.title or f"the questions in {place}", "source": place}
     named = {"licence": declaration.licence, "url": declaration.url, "probes": declaration.probes}
+    columns = dict.fromkeys(name for cell in declaration.rows.values() for name in columns_of(cell))
+    named["reads columns"] = ", ".join(columns)
     return about | {name: text for name, text in named.items() if text}

@@ -22,6 +22,7 @@ from snellen.benchmarks.table.cell_form import AnswerForm as AnswerForm
 from snellen.benchmarks.table.cell_form import Cell as Cell
 from snellen.benchmarks.table.cell_form import CellSpec as CellSpec
 from snellen.benchmarks.table.cell_form import Strict
+from snellen.benchmarks.table.declaration_errors import declaration_error
 from snellen.benchmarks.table.set_sections import (
     Correction,
     EasiNames,
@@ -35,6 +36,7 @@ from snellen.benchmarks.table.set_sections import (
 )
 from snellen.errors import DataError
 from snellen.redaction.arguments import key_among
+from snellen.scoring.rules.final_answers import STAGES
 from snellen.scoring.rules.harness_regions import RegionRule
 from snellen.toml_text import parse_toml
 
@@ -68,7 +70,7 @@ class Source(Strict, frozen=True):
         other_rows: of a set: further numbers of rows that are in use.
         mirrors: further addresses.
         table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
-        images: a folder or archives of the images.
+        images: a folder or archives of the images; a folder that is not there is an error.
         unpack: each row becomes one row for each element, which sets columns to the cells of others.
         explode: a column of lists: each row becomes one row for each element.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
@@ -162,16 +164,17 @@ class PromptStyle(Strict, frozen=True):
 
     Attributes:
         style: `letters` (question, lettered options, a request for the letter), `kit-mcq` (VLMEvalKit's form of that) or
-            `question` (the question alone).
-        before: text before everything; `{request}` asks for a box or a point in the space in which replies are read,
-            `{space}` names that space alone.
+            `question` (the question alone); default: `letters`.
+        before: text before everything, joined without a line break; `{request}` asks for a box or a point in the space in
+            which replies are read, `{space}` names that space alone; another name in braces is an error. A prompt that
+            declares a style at most asks for them behind the question.
         after: text behind everything; see `before`.
         image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1, with
             `{n0}` from 0.
         only_when: column to value: `before` and `after` only in such rows.
         request: the request for a letter behind the options, in place of the style's own.
         heading: a line between question and options, for `letters`.
-        option: the form of an option, for `letters`.
+        option: the form of an option, for `letters`: `{letter}. {text}`.
         by: a column; `values` maps its values to other prompts.
         values: see `by`.
     """
@@ -194,7 +197,8 @@ class PromptStyle(Strict, frozen=True):
     @property
     def holds_request(self) -> bool:
         """Return True if the words have a place for the request for a box or a point."""
-        return "{request}" in self.before + self.after or "{space}" in self.before + self.after
+        words = self.before + self.after
+        return "{request}" in words or "{space}" in words or any(other.holds_request for other in self.values.values())
 
     by: str = ""
     values: Mapping[str, PromptStyle] = {}
@@ -256,8 +260,9 @@ class ScoreRule(Strict, frozen=True):
         also: further comparisons, any of which is enough.
         stages: of `final`: what is looked at, the first that decides: `box` (the last `\\boxed{}`), `box-letter`, `tag`
             (`<answer>`), `phrase` (behind "the answer is"), `ends` (a letter that opens or ends the reply), `json` and
-            `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and those of
-            `scoring/rules/final_answers.py`.
+            `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and, by patterns of harnesses,
+            `first-letter`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
+            `option-letter`, `bracket-letter`, `word-letter`, `colon-letter`, `json-text`, `short-letter`.
         word: the member of `json`, or the word of `behind`, whose last place counts.
         tolerance: of `within`, and of `formula`, which else rounds to two decimals.
         yes: the positive answer of yes/no questions.
@@ -295,6 +300,10 @@ class ScoreRule(Strict, frozen=True):
     reader: str = ""
     rules: Mapping[str, str] = {}
 
+    def __post_init__(self) -> None:
+        if unknown := next((name for name in self.stages if name not in STAGES), ""):
+            raise ValueError(f"stages has {unknown!r}; one of {', '.join(STAGES)} was expected")
+
     @property
     def has_authors(self) -> bool:
         """Return True if this rule, or one of its `values`, says how the authors' own script reads."""
@@ -310,7 +319,8 @@ class ScoreRule(Strict, frozen=True):
 MetricName: TypeAlias = Literal[
     "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed",
     "attempted", "correct-if-attempted", "attempted-f",
-    "iou", "accuracy@0.25", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
+    "iou", "accuracy@0.25", "accuracy@0.5", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
+    "centre_in_box", "coco_map", "coco_ap50",
 ]  # fmt: skip
 
 
@@ -321,8 +331,8 @@ class Report(Strict, frozen=True):
         name: the figure's name; default: that of the metric.
         metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
             the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
-            of that and accuracy, `attempted-f`; of boxes `iou` (the mean overlap), `accuracy@0.25`, `@0.75`, `@0.9`,
-            `centre-in-box`, and COCO's average precision `coco-map`, `coco-ap50`.
+            of that and accuracy, `attempted-f`; of boxes `iou` (the mean overlap), `accuracy@0.25`, `@0.5`, `@0.75`,
+            `@0.9`, `centre_in_box`, and COCO's average precision `coco_map`, `coco_ap50` (the last three with hyphens too).
         positive: the positive answer of f1, precision and recall.
         all_in: a group; the figure is the share of groups in which every row is right.
         steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with
@@ -528,7 +538,7 @@ def declaration(values: Mapping[str, Any], place: str) -> Declaration:
     try:
         declared = msgspec.convert(tables, Declaration)
     except msgspec.ValidationError as error:
-        raise DataError(f"{place}: {error}", "docs: Declare a benchmark lists the sections and keys.") from error
+        raise declaration_error(error, tables, Declaration, place) from error
     _check(declared, place)
     return declared
 
@@ -610,6 +620,7 @@ def _check(declared: Declaration, place: str) -> None:
             )
     _check_columns(declared, place)
     _check_named(declared, place)
+    _check_words(declared.prompt, place)
 
 
 def _check_set(declared: Declaration, place: str) -> None:
@@ -621,6 +632,21 @@ def _check_set(declared: Declaration, place: str) -> None:
         raise DataError(f"{place}: [summary] has no 'by'; it says by which value figures are broken down")
     if unknown := sorted(set(declared.subset.tables) - set(declared.subset.names)):
         raise DataError(f"{place}: [subset] tables names {unknown[0]!r}, which is none of its names")
+
+
+PLACES = {"option": ("letter", "text"), "before": ("request", "space"), "after": ("request", "space")}
+"""Names in braces that a prompt's words are made with; what a backslash begins, as `\\boxed{Answer}`, is text."""
+
+
+def _check_words(style: PromptStyle, place: str, section: str = "[prompt]") -> None:
+    """Check that the words of a prompt name in braces what is put there."""
+    for key, known in PLACES.items():
+        for name in re.findall(r"(?<![\w{}\\])\{([a-z_]+)\}", getattr(style, key)):
+            if name not in known:
+                listed = " and ".join(f"{{{one}}}" for one in known)
+                raise DataError(f"{place}: {section} {key} has {{{name}}}; {listed} are known", "Correct or remove it.")
+    for value, other in style.values.items():
+        _check_words(other, place, f"{section} values.{value}")
 
 
 OF_EVERY_SAMPLE = ("kind", "target", "repeat")

@@ -25,11 +25,11 @@ MOST_PARTS = 500
 """A column of more values is an id: there are no slices by it, and no sums over it."""
 OF_BOXES: Mapping[str, tuple[str, float]] = {
     "iou": (IOU, 0.0),
-    **{f"accuracy@{least:g}": (IOU, least) for least in (0.25, 0.75, 0.9)},
-    "centre-in-box": (CENTRE, 0.0),
+    **{f"accuracy@{least:g}": (IOU, least) for least in (0.25, 0.5, 0.75, 0.9)},
+    **dict.fromkeys(("centre-in-box", "centre_in_box"), (CENTRE, 0.0)),
 }
 """Metrics of boxes: the number beside each score, and the least that counts; 0: the number itself does."""
-OF_COCO = ("coco-map", "coco-ap50")
+OF_COCO = ("coco-map", "coco-ap50", "coco_map", "coco_ap50")
 MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *OF_BOXES)
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
 OF_ATTEMPTS = ("attempted", "correct-if-attempted", "attempted-f")

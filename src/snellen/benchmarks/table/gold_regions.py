@@ -118,9 +118,14 @@ class GoldRegions(Struct):
                     "Name the folder of the images: --images PATH.",
                 )
             return (), ""
-        named = " and ".join(map(str, fits))
+        named = " and ".join(map(self.written, fits))
         fits, said = (fits, f"could be {named}") if fits else ((Coordinates("pixel"),), f"fit no space: {NO_SPACE}")
-        return fits, f"gold coordinates {said}: say which, as in --gold-space {fits[0]}"
+        return fits, f"gold coordinates {said}: say which, as in --gold-space {self.written(fits[0])}"
+
+    def written(self, where: Coordinates) -> str:
+        """Return a space with the order of its numbers, of points alone as xy or yx."""
+        is_box = any(len(one.numbers) == 4 for one, _ in self.regions)
+        return str(where) if is_box else f"{where.space}:{'yx' if where.y_first else 'xy'}"
 
     def _fitting(
         self, where: Coordinates, regions: Sequence[tuple[Region, Size | None]], *, bounds_only: bool = False
@@ -199,7 +204,7 @@ def spaces_of(
     elif len(fits) == 1:
         gold = fits[0]
     if regions.regions and gold is not None:
-        notes.append(f"gold coordinates are {gold} ({SPACES[gold.space]})")
+        notes.append(f"gold coordinates are {regions.written(gold)} ({SPACES[gold.space]})")
     elif regions.regions:
         fits, said = regions.open_question(fits, chosen)
         notes += [said] if said else []

@@ -108,7 +108,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
     for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
-        if not rows.get(role) or (role == "options" and rules.in_question):
+        if not rows.get(role) or surveyed.lacks(role) or (role == "options" and rules.in_question):
             continue
         form = ""
         if role == "answer":
@@ -118,9 +118,9 @@ def _columns(surveyed: Survey) -> Iterator[str]:
     if rules.in_question:
         yield "options stand in the question"
     for name, spec in rows.items():
-        if name not in OWN_NAMES:
+        if name not in OWN_NAMES and not surveyed.lacks(name):
             yield f"{name} ← {_column(spec)}" if name != _column(spec).strip("`") else f"by `{name}`"
-    yield f"ids ← {_column(rows['id'])}" if "id" in rows else "ids: row numbers from 0"
+    yield f"ids ← {_column(rows['id'])}" if "id" in rows and not surveyed.lacks("id") else "ids: row numbers from 0"
 
 
 def _column(spec: CellSpec) -> str:
@@ -134,10 +134,10 @@ def _column(spec: CellSpec) -> str:
 
 def _prompt(surveyed: Survey) -> str:
     rules = surveyed.rules
-    if rules.declared or not is_plain(rules.declaration.prompt):
+    if not rules.adds_request and (rules.declared or not is_plain(rules.declaration.prompt)):
         return f"prompt: {rules.declaration.prompt.style}"
     media = "images, " if surveyed.images else ""
-    if rules.in_question or rules.declaration.prompt.style == "question":
+    if rules.in_question or (rules.declaration.prompt.style == "question" and not rules.adds_request):
         return f"prompt: {media}the question as it stands"
     ends = []
     for kind in surveyed.kinds:

@@ -37,13 +37,15 @@ def prompt_text(
         hint: a text before the question; empty without one.
         cells: the row's cells, for `by` and `only_when`.
     """
-    if style.by:
-        value = text_of((cells or {}).get(style.by))
-        style = style.values.get(value, style)
+    style = _style_of(style, cells)
     text = _FORMS[style.style](style, question, options, hint)
     if all(text_of((cells or {}).get(column)) == value for column, value in style.only_when.items()):
         text = f"{style.before}{text}{style.after}"
     return text
+
+
+def _style_of(style: PromptStyle, cells: Mapping[str, Any] | None) -> PromptStyle:
+    return style.values.get(text_of((cells or {}).get(style.by)), style) if style.by else style
 
 
 def _kit(style: PromptStyle, question: str, options: Mapping[str, str], hint: str) -> str:
@@ -124,10 +126,11 @@ def requested_prompt(
         asks: what writes the prompts of bare questions, with and without the space of coordinates.
         question: the question.
     """
+    style = _style_of(style, question.cells)
     bare = structs.replace(question, question="", hint="", images=(), videos=(), options={})
     request, form = ("".join(part.text for part in ask(bare).parts if isinstance(part, Text)).strip() for ask in asks)
     before, after = (
         words.replace("{request}", request).replace("{space}", request.removeprefix(form).strip())
         for words in (style.before, style.after)
     )
-    return prompt(structs.replace(style, before=before, after=after.rstrip()), question)
+    return prompt(structs.replace(style, by="", before=before, after=after.rstrip()), question)

@@ -39,7 +39,7 @@ from snellen.benchmarks.table.operations import (
 from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
-from snellen.benchmarks.table.wording import may_hold_mark, numbered_marks, placed, question_text
+from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
@@ -111,6 +111,19 @@ class TableRules(Struct, frozen=True):
     def declared(self) -> bool:
         """Return True for a declaration that says how its figures are made."""
         return bool(self.declaration.report)
+
+    @property
+    def adds_request(self) -> bool:
+        """Return True if a request for boxes or points stands behind questions, since the declared prompt has no words."""
+        rule = self.declaration.score
+        return rule is not None and rule.read in SIDES and is_plain(self.declaration.prompt)
+
+    @property
+    def asks_regions(self) -> bool:
+        """Return True if prompts ask for boxes and points in Snellen's words."""
+        style = self.declaration.prompt
+        in_form = not self.declared and style.style == "letters" and is_plain(style)
+        return style.holds_request or self.adds_request or in_form
 
     def spec(self, role: str) -> CellSpec | None:
         """Return the column of a role."""
@@ -321,7 +334,7 @@ def options_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], dict
         return lambda row, number: dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", rules.classes, strict=False))
     if spec is None or (isinstance(spec, Cell) and spec.make is not None):
         return lambda row, number: {}
-    if rules.declared or spec == ALL_LETTERS:
+    if rules.declared or spec == ALL_LETTERS or (isinstance(spec, Cell) and spec.letters):
         return partial(lettered, spec)
     return lambda row, number: row_options(spec, row, question)
 

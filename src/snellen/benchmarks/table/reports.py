@@ -17,7 +17,7 @@ from snellen.benchmarks.table.meta import separator
 from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns
 from snellen.benchmarks.table.summary import odd_share
 from snellen.scoring import metrics, statistics
-from snellen.scoring.coco import average_precision
+from snellen.scoring.coco import average_precision, by_content
 from snellen.scoring.grounding import BOXES
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import GROUP, coverage
@@ -120,16 +120,15 @@ def _metric(
 def _coco(report: Report, metric: str, table: ScoreColumns, rows: Mask) -> float | None:
     """Return COCO's average precision, or its mean over the values of a column that have gold boxes; None without pycocotools.
 
-    Of boxes with one confidence the order of their images decides: that of the value `order`, else one by their ids.
+    Of boxes with one confidence the order of their images decides: that of the value `order`, else that of `by_content`.
     """
-    order = np.argsort(table.numbers("order") if table.has("order") else table.scores.question, kind="stable")
+    is_ordered = table.has("order")
+    order = np.argsort(table.numbers("order"), kind="stable") if is_ordered else np.arange(len(table))
     boxes, values = table.scores.column(BOXES), table.values_of(report.mean_of, rows) if report.mean_of else [""]
     parts = [order[(rows & table.equals(report.mean_of, value) if value else rows)[order]] for value in values]
-    found = [
-        average_precision([msgspec.json.decode(boxes.names[code]) for code in boxes.codes[part] if code >= 0])
-        for part in parts
-    ]
-    known = [one.ap if metric == "coco-map" else one.ap50 for one in found if one is not None]
+    images = ([msgspec.json.decode(boxes.names[code]) for code in boxes.codes[part] if code >= 0] for part in parts)
+    found = [average_precision(part if is_ordered else by_content(part)) for part in images]
+    known = [one.ap if metric in ("coco-map", "coco_map") else one.ap50 for one in found if one is not None]
     known = [value for value in known if value is not None]
     return sum(filter(None, known)) / len(known) if known else None
 

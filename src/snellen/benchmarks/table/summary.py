@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from snellen.scoring import grounding, metrics, scorers, statistics
+from snellen.scoring.coco import by_content
 from snellen.scoring.coco import coco_figures as figures_of
 from snellen.scoring.coordinates import MOST_ODD, ODD_METRIC
 from snellen.scoring.scores import Column, Scores
@@ -99,7 +100,7 @@ def coco_figures(rows: Scores) -> Iterator[Metric]:
     images = [msgspec.json.decode(column.names[code]) for code in column.codes if code >= 0]
     names = ("coco_map", "coco_ap50", "coco_ap75", "coco_ap_small", "coco_ap_medium", "coco_ap_large")
     has_areas = any(len(box) > 7 and box[7] is not None for _, gold in images for box in gold)
-    for name, value in zip(names if has_areas else names[:2], figures_of(images) or (), strict=False):
+    for name, value in zip(names if has_areas else names[:2], figures_of(by_content(images)) or (), strict=False):
         yield Metric(name, value, len(rows), None, coverage=len(rows) / max(rows.expected, 1))
 
 

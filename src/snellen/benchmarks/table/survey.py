@@ -120,6 +120,7 @@ class Survey(Struct):
         digest: digest of the table and its images.
         kit_differs: rows that VLMEvalKit reads otherwise; 0 unless that was asked.
         absent: no image of any row is there, and the table can only be scored; the first row's reason.
+        lacking: declared columns that the table does not have.
     """
 
     rules: TableRules
@@ -142,6 +143,12 @@ class Survey(Struct):
     digest: str = ""
     kit_differs: int = 0
     absent: str = ""
+    lacking: tuple[str, ...] = ()
+
+    def lacks(self, role: str) -> bool:
+        """Return True for a role none of whose columns is there."""
+        columns = columns_of(self.rules.declaration.rows[role])
+        return bool(columns) and set(columns) <= set(self.lacking)
 
     def count(self, question: Question) -> None:
         """Count a question that can be asked."""
@@ -192,6 +199,11 @@ class OpenedTable:
 
     def __hash__(self) -> int:
         return hash(self._identity)
+
+    @property
+    def is_packaged(self) -> bool:
+        """Return True for a declaration of the package, whose paths begin nowhere."""
+        return self._base == Path()
 
     def open(self) -> Rows:
         """Open the table for one pass over its rows."""
@@ -267,6 +279,7 @@ class _Surveyor:
         places: of ids that may come more than once, where they came first.
         kit_differs: rows that VLMEvalKit reads otherwise, where that was asked.
         begun: the table whose first rows were read, until it is gone through.
+        lacking: see `Survey`.
     """
 
     def __init__(self, opened: OpenedTable, on_read: OnRead | None, on_rules: OnRules | None) -> None:
@@ -276,6 +289,7 @@ class _Surveyor:
         self.repeated_ids: frozenset[int] | None = None
         self.kit_differs = 0
         self.places: dict[str, str] = {}
+        self.lacking: tuple[str, ...] = ()
 
     def _open(self) -> Rows:
         """Return the table for a pass: the one that was begun, else opened again."""
@@ -303,7 +317,7 @@ class _Surveyor:
             surveyed = Survey(rules, table.form)
             deque(self._examined(surveyed), maxlen=0)
         surveyed.notes[:0] = recognised.notes
-        surveyed.unused, surveyed.kit_differs = recognised.unused, self.kit_differs
+        surveyed.unused, surveyed.kit_differs, surveyed.lacking = recognised.unused, self.kit_differs, self.lacking
         if surveyed.samples:
             return surveyed
         reason = described(next(iter(surveyed.omitted.values()))) if surveyed.omitted else "no row has an image"
@@ -338,12 +352,19 @@ class _Surveyor:
         """Return the declared columns, or those that are found."""
         mapping = parse_map(self.data.options.get("map", ""))
         if self.declaration.rows:
-            _require_columns(self.declaration, table)
+            header = header_of(table.header, head)
+            if not table.header and len(head) == HEAD:  # later rows may have options
+                header += tuple(columns_of(self.declaration.rows.get("options", "")))
+            _require_columns(
+                self.declaration, structs.replace(table, header=header), is_packaged=self.opened.is_packaged
+            )
             rows = dict(self.declaration.rows)
             if mapping:
                 rows |= recognise(table.header, head, {**_as_mapping(rows), **mapping}, table.name).rows
             rows |= self._chosen_kind(table, head)
-            return Recognition(rows, notes=_absent_columns(self.declaration, table))
+            self.lacking = _absent_columns(self.declaration, header) if table.header or len(head) < HEAD else ()
+            named = ", ".join(f"`{name}`" for name in self.lacking)
+            return Recognition(rows, notes=[f"no column {named}"] if named else [])
         if table.form == CLASSES:
             constant = self.data.options.get("question", CLASS_QUESTION)
             answer = Cell(column="class", as_="text")
@@ -465,9 +486,11 @@ class _Surveyor:
         convention = form if form in CONVENTIONS else counts.convention(column, name)
         about_clips = "video" in rows and "image" not in rows
         open_kind: Kind = ""
-        if declared or (rule is not None and rule.read == "judged"):
-            read = rule.read if rule else ""
-            open_kind = "" if read in SIDES else OPEN_KINDS.get(read, "short")
+        read = rule.read if rule else ""
+        if read in SIDES:
+            open_kind = ""
+        elif declared or read == "judged":
+            open_kind = OPEN_KINDS.get(read, "short")
         elif rule is not None and rule.is_given:
             open_kind = {"bool": "truth", "text": "short"}.get(form) or counts.single_kind(column, name)
         elif not form and "kind" not in rows:
@@ -494,8 +517,8 @@ class _Surveyor:
             convention=convention,
             open_kind=open_kind,
             needs_cells=declared or not is_plain(declaration.prompt),
-            kind=rule.read
-            if declared and rule is not None and rule.read in SIDES
+            kind=read
+            if read in SIDES
             else _KIND_OF_FORM.get(form, form if form in SETTLED else "")
             if form != "text" or not counts.closed
             else "",
@@ -602,16 +625,11 @@ def _first_size(row: Row, number: int, rules: TableRules, root: ImageRoot) -> tu
     return blob_size(images[0]) if images else None
 
 
-def _absent_columns(declared: Declaration, table: Rows) -> list[str]:
-    """Return a note that names the columns of slices, ids and the like that the table lacks."""
-    absent = [
-        name
-        for role, spec in declared.rows.items()
-        if role not in (*REQUIRED, *MEDIA)
-        for name in columns_of(spec)
-        if table.header and name not in table.header
-    ]
-    return [f"no column {', '.join(f'`{name}`' for name in dict.fromkeys(absent))}"] if absent else []
+def _absent_columns(declared: Declaration, header: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of images, slices, ids and the like that the table lacks."""
+    roles = [role for role in declared.rows if role not in REQUIRED]
+    absent = [name for role in roles for name in columns_of(declared.rows[role]) if name not in header]
+    return tuple(dict.fromkeys(absent))
 
 
 def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
@@ -624,29 +642,27 @@ def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
     return changed
 
 
-def _require_columns(declared: Declaration, table: Rows) -> None:
+def _require_columns(declared: Declaration, table: Rows, *, is_packaged: bool) -> None:
     """Check that the declared question, options, answer and images are columns of the table. Raises DataError."""
-    if not table.header:
-        return
+    lacking: dict[str, str] = {}
     media = {name: role for role in MEDIA for name in columns_of(declared.rows.get(role, ""))}
     if declared.without_image == "stop" and media and not {*media, KIT_NAMES}.intersection(table.header):
-        name, role = next(iter(media.items()))
-        raise DataError(
-            f"{table.name}: [rows] {role}: there is no column {name!r}; the columns are {', '.join(table.header[:30])}",
-            f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
-        )
+        lacking |= dict(itertools.islice(media.items(), 1))
     for role in REQUIRED:
         cell = declared.rows.get(role, "")
         columns = list(columns_of(cell))
         if isinstance(cell, Cell) and cell.first_of and not set(table.header).isdisjoint(columns):
             continue
-        for column in columns:
-            if column not in table.header:
-                listed = ", ".join(table.header[:30])
-                raise DataError(
-                    f"{table.name}: [rows] {role}: there is no column {column!r}; the columns are {listed}",
-                    f"Correct {role} in the declaration, or name the column: --map {role}=COLUMN.",
-                )
+        lacking |= {column: role for column in columns if column not in table.header}
+    if lacking:
+        roles = dict.fromkeys(lacking.values())
+        named = "; ".join(f"[rows] {role}: there is no column {column!r}" for column, role in lacking.items())
+        change = "" if is_packaged else f"Correct {' and '.join(roles)} in the declaration, or name"
+        maps = ",".join(f"{role}=COLUMN" for role in roles)
+        raise DataError(
+            f"{table.name}: {named}; the columns are {', '.join(table.header[:30])}",
+            f"{change or f'Is it the file of {declared.name}? If so, name'} the column{'s' * (len(roles) > 1)}: --map {maps}.",
+        )
 
     if declared.rows.get("options") == ALL_LETTERS and sum(letter in table.header for letter in LETTERS) < 2:
         raise DataError(
