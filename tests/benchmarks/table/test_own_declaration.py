@@ -182,6 +182,9 @@ def test_a_file_for_a_packaged_set_is_told_all_columns_that_it_lacks(folder: Pat
         list(registry.find("mathvista").samples(snellen.Data(folder / "own.csv")))
     assert "--map image=COLUMN,question=COLUMN,options=COLUMN" in str(raised.value)
     assert "in the declaration" not in str(raised.value)
+    data = snellen.Data(folder / "own.csv", options={"map": "image=image,question=question,options=none"})
+    reading = registry.find("mathvista").reading(data)
+    assert reading is not None and "image ← `image`" in reading.text and "no column `pid`" in reading.text
 
 
 def test_json_lines_name_a_column_that_no_row_has_and_say_of_none_that_it_is_used(folder: Path) -> None:

@@ -108,7 +108,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
     for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
-        if not rows.get(role) or surveyed.lacks(role) or (role == "options" and rules.in_question):
+        if not rows.get(role) or role in surveyed.lacking or (role == "options" and rules.in_question):
             continue
         form = ""
         if role == "answer":
@@ -118,9 +118,9 @@ def _columns(surveyed: Survey) -> Iterator[str]:
     if rules.in_question:
         yield "options stand in the question"
     for name, spec in rows.items():
-        if name not in OWN_NAMES and not surveyed.lacks(name):
+        if name not in OWN_NAMES and name not in surveyed.lacking:
             yield f"{name} ← {_column(spec)}" if name != _column(spec).strip("`") else f"by `{name}`"
-    yield f"ids ← {_column(rows['id'])}" if "id" in rows and not surveyed.lacks("id") else "ids: row numbers from 0"
+    yield f"ids ← {_column(rows['id'])}" if "id" in rows and "id" not in surveyed.lacking else "ids: row numbers from 0"
 
 
 def _column(spec: CellSpec) -> str:

@@ -120,7 +120,7 @@ class Survey(Struct):
         digest: digest of the table and its images.
         kit_differs: rows that VLMEvalKit reads otherwise; 0 unless that was asked.
         absent: no image of any row is there, and the table can only be scored; the first row's reason.
-        lacking: declared columns that the table does not have.
+        lacking: roles none of whose declared columns is there.
     """
 
     rules: TableRules
@@ -143,12 +143,7 @@ class Survey(Struct):
     digest: str = ""
     kit_differs: int = 0
     absent: str = ""
-    lacking: tuple[str, ...] = ()
-
-    def lacks(self, role: str) -> bool:
-        """Return True for a role none of whose columns is there."""
-        columns = columns_of(self.rules.declaration.rows[role])
-        return bool(columns) and set(columns) <= set(self.lacking)
+    lacking: frozenset[str] = frozenset()
 
     def count(self, question: Question) -> None:
         """Count a question that can be asked."""
@@ -186,7 +181,7 @@ class OpenedTable:
     """
 
     def __init__(self, declaration: Declaration, data: Data, base: Path) -> None:
-        self.declaration, self.data, self._base = declaration, data, base
+        self.declaration, self.data, self.base = declaration, data, base
         files = files_of(declaration.source, data, base)
         stats = [(str(path), *_times(path)) for path in (*files, *image_places(declaration.source, data, base, files))]
         settings = [str(base), str(data.path), str(data.images), data.options, data.seed]
@@ -200,15 +195,10 @@ class OpenedTable:
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    @property
-    def is_packaged(self) -> bool:
-        """Return True for a declaration of the package, whose paths begin nowhere."""
-        return self._base == Path()
-
     def open(self) -> Rows:
         """Open the table for one pass over its rows."""
         if self._held is None:
-            return open_rows(self.declaration.source, self.data, self._base)
+            return open_rows(self.declaration.source, self.data, self.base)
         table, rows = self._held
         return structs.replace(table, rows=iter(rows), root=table.root.anew())
 
@@ -289,7 +279,7 @@ class _Surveyor:
         self.repeated_ids: frozenset[int] | None = None
         self.kit_differs = 0
         self.places: dict[str, str] = {}
-        self.lacking: tuple[str, ...] = ()
+        self.lacking: frozenset[str] = frozenset()
 
     def _open(self) -> Rows:
         """Return the table for a pass: the one that was begun, else opened again."""
@@ -352,19 +342,28 @@ class _Surveyor:
         """Return the declared columns, or those that are found."""
         mapping = parse_map(self.data.options.get("map", ""))
         if self.declaration.rows:
-            header = header_of(table.header, head)
-            if not table.header and len(head) == HEAD:  # later rows may have options
-                header += tuple(columns_of(self.declaration.rows.get("options", "")))
-            _require_columns(
-                self.declaration, structs.replace(table, header=header), is_packaged=self.opened.is_packaged
-            )
-            rows = dict(self.declaration.rows)
+            rows, header = dict(self.declaration.rows), header_of(table.header, head)
             if mapping:
-                rows |= recognise(table.header, head, {**_as_mapping(rows), **mapping}, table.name).rows
+                own = {
+                    role: name if name in header or role in REQUIRED else "none"
+                    for role, name in _as_mapping(rows).items()
+                }
+                rows = {role: spec for role, spec in rows.items() if mapping.get(role) != "none"}
+                rows |= recognise(table.header, head, {**own, **mapping}, table.name).rows
+            if not table.header and len(head) == HEAD:  # later rows may have more columns
+                later = rows.keys() - {"question", "answer", *MEDIA}
+                header += tuple(name for role in later for name in columns_of(rows[role]))
+            declared = structs.replace(self.declaration, rows=rows)
+            _require_columns(declared, structs.replace(table, header=header), is_packaged=self.opened.base == Path())
             rows |= self._chosen_kind(table, head)
-            self.lacking = _absent_columns(self.declaration, header) if table.header or len(head) < HEAD else ()
-            named = ", ".join(f"`{name}`" for name in self.lacking)
-            return Recognition(rows, notes=[f"no column {named}"] if named else [])
+            of_roles = {role: {*columns_of(spec)} - {*header} for role, spec in rows.items() if role not in REQUIRED}
+            if KIT_NAMES in header:
+                of_roles.pop("image", None)
+            absent = dict.fromkeys(f"`{name}`" for names in of_roles.values() for name in sorted(names))
+            self.lacking = frozenset(
+                role for role, names in of_roles.items() if names and names == {*columns_of(rows[role])}
+            )
+            return Recognition(rows, notes=[f"no column {', '.join(absent)}"] if absent else [])
         if table.form == CLASSES:
             constant = self.data.options.get("question", CLASS_QUESTION)
             answer = Cell(column="class", as_="text")
@@ -623,13 +622,6 @@ def _first_size(row: Row, number: int, rules: TableRules, root: ImageRoot) -> tu
     except CellError:
         return None
     return blob_size(images[0]) if images else None
-
-
-def _absent_columns(declared: Declaration, header: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of images, slices, ids and the like that the table lacks."""
-    roles = [role for role in declared.rows if role not in REQUIRED]
-    absent = [name for role in roles for name in columns_of(declared.rows[role]) if name not in header]
-    return tuple(dict.fromkeys(absent))
 
 
 def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
