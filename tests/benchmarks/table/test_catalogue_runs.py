@@ -39,6 +39,19 @@ HEADLINES = {
     **CARD_HEADLINES,
 }
 """The headline where every reply is right but the first row's; of other entries it is 7 of 8."""
+BY_HARNESS = {
+    ("crpe-exist", "vlmevalkit"): 1.0,  # any reply of two characters that begins with none of A to D is right there
+    ("crpe-relation", "vlmevalkit"): 1.0,
+    (
+        "dynamath",
+        "lmms-eval",
+    ): 0.0,  # its reader takes a tag, a box or a number that ends a line, not the JSON that is asked for
+    ("logicvista", "lmms-eval"): 0.0,  # the same reader, and bare letters
+    ("mathverse", "lmms-eval"): 0.5,
+    ("wemath", "lmms-eval"): 0.0,
+    ("screenspot-v2", "lmms-eval"): 0.0,  # clicks in thousandths, where it reads shares of the sides
+}
+"""Headlines of the same replies where a harness's own rule gives another; harness_vectors.jsonl has replies that it scored."""
 
 
 def md5_of(path: Path) -> str:
@@ -66,7 +79,7 @@ def test_an_entry_is_read_run_and_scored(name: str, tmp_path: Path) -> None:
     for profile in ("strict", "vlmevalkit", "lmms-eval"):
         first = run.figures(profile)[profile][0]
         assert first.name == headline(entry(name))
-        assert first.value == pytest.approx(expected), profile
+        assert first.value == pytest.approx(BY_HARNESS.get((name, profile), expected)), profile
         assert first.coverage == 1.0
         invalid = next(metric for metric in run.figures(profile)[profile] if metric.name == "invalid")
         assert invalid.value is not None
