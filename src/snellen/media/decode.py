@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from io import BytesIO
 from math import ceil, isqrt, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -172,6 +173,18 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
     return render(data, header, key, settings, limit)
 
 
+def open_alpha(data: bytes) -> PillowImage | None:
+    """Return an image that `open_image` accepted, upright, as RGBA; None where all of it is opaque."""
+    from PIL import Image as pillow
+    from PIL import ImageOps
+
+    with pillow.open(BytesIO(data), formats=FORMATS) as image:
+        if not image.has_transparency_data:
+            return None
+        found = ImageOps.exif_transpose(image).convert("RGBA")
+    return None if found.getchannel("A").getextrema() == (255, 255) else found
+
+
 def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> PillowImage:
     """Decode, rotate upright, corrupt and fit an image whose header was checked. Raises MediaError."""
     from PIL import Image as pillow
@@ -259,8 +272,6 @@ def _by_simplejpeg(data: bytes) -> PillowImage | None:
 
 
 def _by_pillow(data: bytes, key: str, limit: int) -> PillowImage:
-    from io import BytesIO
-
     from PIL import Image as pillow
 
     # Pillow refuses at twice its own limit; it must not be stricter than ours, and it is never switched off.

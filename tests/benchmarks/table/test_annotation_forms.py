@@ -11,6 +11,7 @@ from PIL import Image
 import snellen
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.benchmark import open_table
+from snellen.benchmarks.table.gold_regions import GoldRegions
 from snellen.errors import DataError, UsageError
 from snellen.types import Text
 
@@ -80,7 +81,7 @@ def fiftyone(*, lean=False):
     if lean:
         classes = ["dog", "cat"]
         labels = {
-            name.partition(".")[0]: [{**one, "label": classes.index(one["label"])} for one in part] or None
+            name.partition(".")[0]: [{**one, "label": classes.index(one["label"])} for one in part]
             for name, part in found.items()
         }
         return {"classes": classes, "labels": labels}
@@ -150,6 +151,53 @@ def test_an_image_without_boxes_asks_for_an_empty_set():
     Path("replies.jsonl").write_text("\n".join(lines))
     run = snellen.evaluate("set.json", "replay:replies.jsonl", images="images", out="run")
     assert [row["value"] for row in run.scores().to_pylist() if row["value"] is not None][-1] == 1.0
+
+
+def surveyed(export):
+    Path("set.json").write_text(json.dumps(export))
+    table = open_table("set.json").table.survey(Data(images=Path("images")))
+    return table, " ".join(one.reason for one in table.omitted.values())
+
+
+def test_an_image_that_nobody_annotated_is_left_out_and_named():
+    tasks = label_studio()
+    tasks[1]["annotations"] = []
+    tasks[2]["annotations"] = tasks[2]["annotations"][:1]
+    table, reasons = surveyed(tasks)
+    assert table.kinds["boxes"] == 1 and reasons.count("it is not annotated") == 2
+    lean = fiftyone(lean=True)
+    lean["labels"] |= {"c": None, "b": [{"label": 7, "bounding_box": [0, 0, 1, 1]}]}
+    table, reasons = surveyed(lean)
+    assert table.kinds["boxes"] == 1 and "image c: it is not annotated" in reasons
+    assert "image b: label 7 is none of its 2 classes" in reasons
+    whole = fiftyone()
+    whole["samples"][2]["ground_truth"] = None
+    assert "it is not annotated" in surveyed(whole)[1]
+
+
+def test_each_label_of_a_rectangle_counts():
+    tasks = label_studio()
+    tasks[0]["annotations"][1]["result"][0]["value"]["rectanglelabels"] = ["cat", "dog"]
+    assert surveyed(tasks)[0].kinds["boxes"] == 3
+    gold = next(open_table("set.json").samples(Data())).target
+    assert gold.count('"cat"') == 1 and gold.count('"dog"') == 2
+
+
+@pytest.mark.parametrize("mark", [{"ellipselabels": ["cat"], "radiusX": 5}, {"brushlabels": ["cat"], "rle": [1]}])
+def test_lean_tasks_with_other_shapes_are_left_out_and_named(mark):
+    tasks = label_studio(lean=True)
+    tasks[0]["label"].append({"x": 1, "y": 1, **mark})
+    table, reasons = surveyed(tasks)
+    assert table.kinds["boxes"] == 2 and f"image 0: {next(iter(mark))} is not read" in reasons
+
+
+def test_annotations_find_their_image_by_the_text_of_its_id():
+    export = coco()
+    export["annotations"][2]["image_id"] = "1"
+    assert surveyed(export)[0].kinds["boxes"] == 3
+    assert [one.target.count("bbox") for one in open_table("set.json").samples(Data())] == [2, 1, 0]
+    export["annotations"].append(export["annotations"][0] | {"image_id": 99})
+    assert "image 99: no image has this id; 1 annotations name 1 absent images" in surveyed(export)[1]
 
 
 def refusal(export) -> str:
@@ -284,3 +332,48 @@ def test_parquet_lists_and_structs_are_boxes(cells, kind):
     if isinstance(golds, dict):
         golds = [{"bbox": box, "label": name} for box, name in zip(golds["bbox"], golds["category"], strict=True)]
     assert by_kind(samples[0], json.dumps(golds)).value == 1.0
+
+
+def fits(cells, *, images=None, size=(1920, 1080)):
+    regions = GoldRegions()
+    for at, cell in enumerate(cells):
+        regions.add(cell, lambda: size, f"{at if images is None else at % images}.png", f"row {cell} {at}")
+    return [str(one) for one in regions.fits()]
+
+
+def test_icons_of_one_screenshot_leave_the_space_open():
+    icons = [[5 + 20 * at, 5, 20 + 20 * at, 20] for at in range(4)]
+    for cells, images in ((icons, 1), (icons[:1] * 40, None), (icons, 2)):
+        assert {"percent:xyxy", "pixel:xyxy"} <= {*fits(cells, images=images)}
+    assert fits([[40 + at, 50, 70 + at, 90] for at in range(20)]) == ["percent:xyxy"]
+
+
+def test_the_space_of_a_column_does_not_depend_on_the_order_of_its_rows():
+    small = [[110, 110, 200 + at % 30, 160 + at % 20] for at in range(320)]
+    large = [[400, 300, 600, 450]] * 80
+    assert fits(small + large, size=(640, 480)) == fits(large + small, size=(640, 480)) == ["pixel:xyxy"]
+
+
+def masked(picture, name="m.png", **more):
+    picture.save(f"images/{name}", **more)
+    row = {"id": "1", "image": "a.png", "question": "Outline the cat.", "mask": name}
+    Path("t.jsonl").write_text(json.dumps(row))
+    table = open_table("t.jsonl")
+    data = Data(images=Path("images"), options={"map": "answer=mask", "kind": "region"})
+    try:
+        return json.loads(next(table.samples(data)).target)
+    except DataError as error:
+        return error.message
+
+
+def test_masks_in_files_are_read_by_transparency_and_refused_when_they_do_not_fit():
+    plain = Image.new("L", SIZE, 0)
+    plain.paste(255, (10, 10, 60, 60))
+    gold = masked(plain)
+    clear = Image.new("RGBA", SIZE, (255, 255, 255, 0))
+    clear.paste((255, 0, 0, 255), (10, 10, 60, 60))
+    assert masked(clear) == gold
+    assert sum(masked(plain, "m.jpg", quality=5)["counts"][1::2]) == pytest.approx(2500, rel=0.02)
+    assert "its mask has 100 x 50 pixels, and its image 200 x 100" in masked(plain.resize((100, 50)))
+    for empty in (Image.new("L", SIZE, 0), Image.new("RGBA", SIZE, (0, 0, 0, 0))):
+        assert "no pixel of its mask is marked" in masked(empty)

@@ -21,7 +21,9 @@ HEAD = 500
 """Tasks of Label Studio among which one has marks."""
 _OTHER_ROWS = {"question", "answer", "caption"}
 _SHAPES = {"rectangle": "boxes", "keypoint": "point", "polygon": "region"}
-_NO_SHAPES = ("choices", "textarea", "rating", "taxonomy", "labels", "pairwise", "number")
+_NO_SHAPES = ("choices", "text", "rating", "taxonomy", "labels", "pairwise", "number")
+_MARKED = {f"{shape}labels" for shape in (*_SHAPES, "ellipse", "brush", "bitmask", "vector")}
+UNMARKED = "it is not annotated"
 
 
 class Mark(NamedTuple):
@@ -137,9 +139,19 @@ def _coco(value: Mapping[str, Any], name: str) -> Iterator[Marked]:
         box, outline = one.get("bbox"), one.get("segmentation")
         known = {key: one[key] for key in ("iscrowd", "area") if one.get(key)}
         mark = Mark("boxes", label, {"bbox": box, **known}) if box else Mark("region", label, outline)
-        by_image.setdefault(one.get("image_id"), []).append(mark)
+        by_image.setdefault(_id_text(one.get("image_id")), []).append(mark)
     for image in value["images"]:
-        yield Marked(image.get("id"), image.get("file_name"), by_image.get(image.get("id"), ()))
+        yield Marked(image.get("id"), image.get("file_name"), by_image.get(_id_text(image.get("id")), ()))
+    lost = by_image.keys() - {_id_text(image.get("id")) for image in value["images"]}
+    if lost:
+        count = sum(len(by_image[one]) for one in lost)
+        yield Marked(min(lost), None, (), f"no image has this id; {count} annotations name {len(lost)} absent images")
+
+
+def _id_text(value: Any) -> str:
+    """Return an id as text: files write 2 and "2" for one image."""
+    hash(value)  # a list or an object is no id
+    return str(value)
 
 
 def _results(task: Mapping[str, Any]) -> list[Any] | None:
@@ -148,20 +160,35 @@ def _results(task: Mapping[str, Any]) -> list[Any] | None:
     if isinstance(sets, list) and isinstance(task.get("data"), dict):
         kept = [one for one in sets if isinstance(one, dict) and "result" in one and not one.get("was_cancelled")]
         return [one.get("result") or [] for one in [one for one in kept if one.get("ground_truth")] or kept]
-    flat = [{"value": one} for part in task.values() if isinstance(part, list) for one in part if isinstance(one, dict)]
-    flat = [one for one in flat if any(f"{shape}labels" in one["value"] for shape in _SHAPES)]
-    return [flat] if flat else None
+    parts = [part for part in task.values() if isinstance(part, list)]
+    found = [one for part in parts for one in part if isinstance(one, dict)]
+    if any(not _MARKED.isdisjoint(one) for one in found):
+        return [[{"value": one, "type": _kind_of(one)} for one in found]]
+    return None
+
+
+def _kind_of(value: Mapping[str, Any]) -> str:
+    """Return the kind of a mark in JSON-MIN, which names it by the key of its labels only."""
+    return next((key for key in value if key in _MARKED or key.startswith(_NO_SHAPES)), "")
 
 
 def _of_task(task: Mapping[str, Any]) -> Marked:
-    sets, data = _results(task) or [], task.get("data") or task
+    sets, data = _results(task), task.get("data") or task
+    if (
+        sets is None
+        and not isinstance(task.get("data"), dict)
+        and any(isinstance(part, list) for part in task.values())
+    ):
+        sets = [[]]  # JSON-MIN writes an empty list of marks for an image on which nothing is
     texts = [str(cell) for cell in data.values() if isinstance(cell, str)]
     named = [text for text in texts if text.partition("?")[0].lower().endswith(IMAGE_SUFFIXES) or "?d=" in text]
     image = re.sub(r"^\w+://[^/]*/", "", named[0].partition("?d=")[2] or named[0].partition("?")[0]) if named else None
+    if not sets:
+        return Marked(task.get("id"), image, (), UNMARKED)
     if len(sets) > 1:
         return Marked(task.get("id"), image, (), f"it has {len(sets)} annotations, and none is marked as ground truth")
     marks, fault = [], ""
-    for one in sets[0] if sets else ():
+    for one in sets[0]:
         value, kind = one.get("value") or {}, str(one.get("type", ""))
         shape = next((shape for shape in _SHAPES if f"{shape}labels" in value or kind == shape), "")
         if not shape and not kind.startswith(_NO_SHAPES):
@@ -169,10 +196,9 @@ def _of_task(task: Mapping[str, Any]) -> Marked:
         elif shape == "rectangle" and value.get("rotation"):
             fault = f"a rectangle is rotated by {value['rotation']:g}°"
         elif shape:
-            label = str(next(iter(value.get(f"{shape}labels") or ()), ""))
             box, point = [value.get(key) for key in ("x", "y", "width", "height")], [value.get("x"), value.get("y")]
             cell = {"rectangle": {"bbox": box}, "keypoint": point, "polygon": [value.get("points")]}[shape]
-            marks.append(Mark(_SHAPES[shape], label, cell))
+            marks += [Mark(_SHAPES[shape], str(label), cell) for label in value.get(f"{shape}labels") or ("",)]
     return Marked(task.get("id"), image, marks, fault)
 
 
@@ -181,7 +207,7 @@ def _fiftyone(value: Mapping[str, Any], name: str) -> list[Marked] | None:
     labels = labels if isinstance(labels, dict) else {}
     found = [one for part in labels.values() if isinstance(part, list) for one in part]
     if isinstance(classes, list) and found and all(isinstance(one, dict) and "bounding_box" in one for one in found):
-        return [Marked(key, key, _detections(part or (), classes)) for key, part in labels.items()]
+        return [_listed(key, part, classes) for key, part in labels.items()]
     if not isinstance(samples, list) or not samples or not isinstance(samples[0], dict) or "filepath" not in samples[0]:
         return None
     lists = ("detections", "keypoints", "polylines")
@@ -203,8 +229,19 @@ def _fiftyone(value: Mapping[str, Any], name: str) -> list[Marked] | None:
         marks += [
             Mark("region", str(mark.get("label") or ""), mark.get("points")) for mark in part.get("polylines") or ()
         ]
-        images.append(Marked(known.get("$oid") if isinstance(known, dict) else known, one["filepath"], marks))
+        fault = UNMARKED if field and one.get(field) is None else ""
+        images.append(Marked(known.get("$oid") if isinstance(known, dict) else known, one["filepath"], marks, fault))
     return images
+
+
+def _listed(key: str, found: Sequence[Mapping[str, Any]] | None, classes: Sequence[Any]) -> Marked:
+    """Return an image of a list of labels, which are names or numbers of classes."""
+    numbers = [one["label"] for one in found or () if isinstance(one.get("label"), (int, float))]
+    wrong = [one for one in numbers if type(one) is not int or not 0 <= one < len(classes)]
+    fault = f"label {wrong[0]} is none of its {len(classes)} classes, counted from 0" if wrong else ""
+    if fault or found is None:
+        return Marked(key, key, (), fault or UNMARKED)
+    return Marked(key, key, _detections(found, classes))
 
 
 def _detections(found: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> list[Mark]:

@@ -1,12 +1,15 @@
 """Space and order of a column of gold boxes or points, told from the whole column and the sizes of its images.
 
 An order fits if every box then lies in its image with its corners in order. A smaller space is taken before a larger one that
-fits too if so many boxes would lie in it by chance less than once in a hundred times. What stays open is asked for.
+fits too if the boxes would lie in it by chance less than once in a hundred times: boxes of one image are one draw, equal boxes
+too (but for pixels, the usual space), and a draw tells at most one in nine, so that three are needed (icons stand in corners). What stays open is asked for.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -35,10 +38,10 @@ from snellen.scoring.coordinates import (
 
 OPTION = "gold-space"
 SIZED = 300
-"""Rows whose images are looked at for their sizes."""
+"""Rows, at most, whose images are looked at for their sizes, chosen by what stands in them: their order does not count."""
 SLACK = 1.005
 """How far a gold box may reach over the edge of its image, as annotations do."""
-CHANCE = 0.01
+CHANCE, DRAW = 0.01, 0.11
 MISFITS = 0.02
 """The share of the boxes that may lie otherwise: a column has faults."""
 NO_SPACE = "some reach over the edges of their images"
@@ -59,15 +62,18 @@ _KEYED = {"corners": "xyxy", "sized": "xywh", "centre": "xyxy"}
 
 
 class GoldRegions(Struct):
-    """Gold boxes and points of a column, with the sizes of the images of the first rows; `order` where column names say it."""
+    """Gold boxes and points of a column, with the sizes of the images of some rows; `order` where column names say it."""
 
     order: str = ""
     regions: list[tuple[Region, Size | None]] = field(default_factory=list)
+    draws: list[tuple[int, str]] = field(default_factory=list)
     images: int = 0
     masks: int = 0
+    level: int = 0
+    alike: Counter[int] = field(default_factory=Counter)
 
-    def add(self, cell: Any, size: Callable[[], Size | None]) -> None:
-        """Add the regions of a gold cell, if it holds some; `size` is called for those of the first rows."""
+    def add(self, cell: Any, size: Callable[[], Size | None], image: str = "", row: str = "") -> None:
+        """Add the regions of a gold cell, if it holds some; `size` is called for a sample, chosen by the text of the row."""
         if not may_hold_regions(cell):
             return
         if ({"size", "counts"} <= cell.keys()) if isinstance(cell, dict) else '"counts"' in cell or _is_file(cell):
@@ -80,9 +86,20 @@ class GoldRegions(Struct):
         ]
         if not found:
             return
-        known = size() if len(self.regions) < SIZED else None
+        text = zlib.crc32(f"{cell} {row or len(self.draws)}".encode(errors="replace"))
+        self.alike[text] += 1
+        draw = zlib.crc32(f"{text} {self.alike[text]}".encode())
+        known = size() if draw % (1 << self.level) == 0 else None
         self.images += known is not None
         self.regions += [(one, known) for one in found]
+        self.draws += [(draw, image or str(draw))] * len(found)
+        while self.images > SIZED and self.level < SIZED.bit_length():
+            self.level += 1
+            kept = [draw % (1 << self.level) == 0 for draw, _ in self.draws]
+            self.regions = [
+                (one, size if is_kept else None) for (one, size), is_kept in zip(self.regions, kept, strict=True)
+            ]
+            self.images = len({draw for (draw, _), (_, size) in zip(self.draws, self.regions, strict=True) if size})
 
     def fits(self) -> tuple[Coordinates, ...]:
         """Return the spaces and orders that fit the column, one if it tells; none where no image has a size."""
@@ -130,7 +147,9 @@ class GoldRegions(Struct):
     def _fitting(
         self, where: Coordinates, regions: Sequence[tuple[Region, Size | None]], *, bounds_only: bool = False
     ) -> bool:
-        """Return True if (nearly) all regions lie in their images; with `bounds_only` in any order."""
+        """Return True if (nearly) all regions, of known images in pixels, lie in their images; with `bounds_only` in any order."""
+        if where.space not in MOST:
+            regions = [one for one in regions if one[1] is not None]
         return self._misfits(where, regions, bounds_only=bounds_only) <= MISFITS * len(regions)
 
     def require_fit(self, where: Coordinates, option: str) -> str:
@@ -175,13 +194,20 @@ class GoldRegions(Struct):
         return misfits
 
     def _is_by_chance(self, small: str, large: str) -> bool:
-        """Return True if regions of the larger space would hardly all lie in the smaller one."""
-        chance = 0.0
-        for _, size in self.regions:
+        """Return True if regions of the larger space would hardly all lie in the smaller one; pixels are the usual space."""
+        total, by_image = 0.0, dict[str, float]()
+        by_box: dict[tuple[Any, ...], float] = {}
+        least = math.log(DRAW) if small in ("percent", "thousand") else -math.inf
+        for (one, size), (_, image) in zip(self.regions, self.draws, strict=True):
             extents = [(MOST[space],) * 2 if space in MOST else size for space in (small, large)]
             if extents[0] is not None and extents[1] is not None:
-                chance += sum(math.log(min(1.0, one / other)) for one, other in zip(*extents, strict=True))
-        return chance < math.log(CHANCE)
+                shares = (math.log(min(1.0, few / many)) for few, many in zip(*extents, strict=True))
+                chance = max(least, sum(shares))
+                total += chance
+                by_image[image] = max(chance, by_image.get(image, -math.inf))
+                by_box[tuple(one.numbers)] = max(chance, by_box.get(tuple(one.numbers), -math.inf))
+        told = total if small == "pixel" else max(sum(by_image.values()), sum(by_box.values()))
+        return told < math.log(CHANCE)
 
 
 def spaces_of(
@@ -215,6 +241,14 @@ def spaces_of(
         "asks_space": bool(chosen) and not options.get(COORDINATES_BY, "").startswith("family"),
         "sent_size": options.get(SENT, ""),
     }
+
+
+def draw_of(row: Mapping[str, Any], spec: object) -> tuple[str, str]:
+    """Return the name of the image of a row, and the short texts and numbers in it, by which a sample is chosen."""
+    named = row.get(spec) if isinstance(spec, str) else None
+    named = named.get("path") if isinstance(named, dict) else named
+    cells = [one for one in row.values() if isinstance(one, (int, float)) or (isinstance(one, str) and len(one) < 1000)]
+    return named[-1000:] if isinstance(named, str) else "", repr(cells)
 
 
 def box_columns(columns: Iterable[str]) -> tuple[str, ...]:

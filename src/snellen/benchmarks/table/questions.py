@@ -41,11 +41,11 @@ from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError, MediaError
-from snellen.media.decode import open_image
+from snellen.media.decode import open_alpha, open_image
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.scoring.areas import mask_runs
 from snellen.scoring.coordinates import SIDES, Coordinates
-from snellen.scoring.grounding import require_gold
+from snellen.scoring.grounding import blob_size, require_gold
 from snellen.scoring.rules.vlmevalkit import literal
 from snellen.types import Blob, Image, Kind, MediaSettings, Video
 
@@ -199,7 +199,9 @@ class QuestionReader:
         if wanted in ("point", "points", "region") and (
             is_file or (isinstance(cell, tuple) and hasattr(cell[0], "read"))
         ):
-            cell = _mask_of(cell, self._root, rules.declaration.answer.mask_above)
+            size = blob_size(images[0]) if images and wanted == "region" and not self._declared else None
+            above = rules.declaration.answer.mask_above
+            cell = _mask_of(cell, self._root, above, size, may_be_empty=self._declared)
         if len(options) > 1 and wanted in ("", "choice", "multi-choice"):
             answer, kind = _chosen(cell, options, wanted, rules)
             if self._seed is not None:
@@ -261,11 +263,13 @@ def _region_in(cell: Any, kind: str) -> Any:
     return cell
 
 
-def _mask_of(cell: Any, root: ImageRoot, above: int) -> str:
+def _mask_of(cell: Any, root: ImageRoot, above: int, size: tuple[int, int] | None, *, may_be_empty: bool) -> str:
     """Return the pixels above a grey value as run lengths, of a mask in an image or in the file of that name.
 
+    Opaque pixels of one colour are the mask whatever their colour. JPEG blurs edges, so that half of white is the least in it.
+
     Raises:
-        CellError: it is not found, or cannot be decoded.
+        CellError: it is not found or cannot be decoded, or it is empty, or has another `size` than was given.
     """
     import numpy as np  # few tables have masks
 
@@ -274,9 +278,20 @@ def _mask_of(cell: Any, root: ImageRoot, above: int) -> str:
         raise CellError(f"its mask {cell[:CUT]!r} is not among the images")
     try:
         pixels = np.asarray(open_image(Image(blob), MediaSettings()))[:, :, 0]
+        data = blob.read()
+        alpha = open_alpha(data)
     except MediaError as error:
         raise CellError(error.message) from error
-    return msgspec.json.encode(mask_runs(pixels > above)).decode()
+    mask = pixels > (max(above, 127) if data.startswith(b"\xff\xd8") else above)
+    if alpha is not None:
+        opaque = np.asarray(alpha)[:, :, 3] > 127
+        colours = np.asarray(alpha)[:, :, :3][opaque]
+        mask = opaque if (colours == colours[:1]).all() else mask & opaque
+    if size is not None and mask.shape != size[::-1]:
+        raise CellError(f"its mask has {mask.shape[1]} x {mask.shape[0]} pixels, and its image {size[0]} x {size[1]}")
+    if not may_be_empty and not mask.any():
+        raise CellError("no pixel of its mask is marked")
+    return msgspec.json.encode(mask_runs(mask)).decode()
 
 
 def id_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], str]:

@@ -27,6 +27,7 @@ from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import kind_named
 from snellen.benchmarks.table.gold_regions import (
     GoldRegions,
+    draw_of,
     joined_columns,
     may_hold_regions,
     order_of_columns,
@@ -438,7 +439,8 @@ class _Surveyor:
                 if isinstance(cell, str) and len(options) < 2:
                     golds.add(unmarked(cell.strip()))
                 if len(options) < 2 and may_hold_regions(cell):
-                    regions.add(cell, partial(_first_size, row, number, TableRules(declaration), table.root))
+                    size = partial(_first_size, row, number, TableRules(declaration), table.root)
+                    regions.add(cell, size, *draw_of(row, rows.get("image")))
             except CellError:
                 continue
         rows = self._with_ids(rows, ids, recognised)
