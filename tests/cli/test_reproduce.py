@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from snellen import load_run
 from snellen.benchmarks.table.entries import entry, names
 from snellen.cli import main
 from snellen.runs.evaluate import evaluate
-from snellen.runs.reproduce import same_model
+from snellen.runs.reproduce import _subset, same_model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "table"))
 from catalogue_drawn import draw
@@ -67,6 +68,14 @@ def test_the_published_judge_and_settings_are_used_and_each_setting_is_stated(tm
     assert main(["reproduce", "mm-vet", "--run", "run"]) == 0
     shown = capsys.readouterr().out
     assert "67.70" in shown and "100.00" in shown and "unknown" in shown and "the runner of GPT-4V" in shown
+
+
+def test_a_file_of_more_rows_than_were_published_is_another_subset() -> None:
+    coverage = SimpleNamespace(of=1_200, part="", full=True)
+    totals = SimpleNamespace(error=0, timeout=0)
+    meta = SimpleNamespace(coverage=coverage, totals=totals, not_there=0, truncated=None)
+    run: Any = SimpleNamespace(meta=meta)
+    assert [_subset(run, known).state for known in ({"questions": 1_000}, {"questions": 1_200})] == ["differs", "same"]
 
 
 def test_a_truncated_set_is_no_whole_one_in_record_title_json_and_report(tmp_path, capsys) -> None:

@@ -8,6 +8,7 @@ import struct
 from decimal import Decimal
 from fractions import Fraction
 from io import BytesIO
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,7 @@ from snellen.scoring.grounding import (
     REPLY_SPACE,
     SENT_SIZE,
     TINY,
+    _paired,
     is_in_polygon,
     matched,
     overlap,
@@ -252,6 +254,34 @@ def test_a_set_of_boxes_is_matched_once_each_by_label():
     assert by_kind(question, twice).value == 0.5
     assert by_kind(question, "[]").value == 0.0
     assert by_kind(sample("boxes", "[[0, 0, 100, 100]]", (1000, 1000)), "[0, 0, 100, 100]").value == 1.0
+
+
+@given(st.data())
+def test_matching_is_that_of_exact_overlaps(data):
+    start, unit = data.draw(st.sampled_from([0, 10**9, 10**17])), data.draw(st.sampled_from([1, 3, 1000, 10**20]))
+    near, side = st.integers(0, 3), st.integers(1, 4)
+    corners = st.builds(lambda x, y, w, h: (x, y, x + w, y + h), near, near, side, side)
+    boxes = st.lists(corners.map(lambda box: tuple(start + Fraction(each, unit) for each in box)), max_size=6)
+    predicted, gold = data.draw(boxes), data.draw(boxes)
+    used = set()
+    pairs = ((overlap(one, other), at, place) for at, one in enumerate(predicted) for place, other in enumerate(gold))
+    for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], *pair[1:])):
+        if share >= Fraction(1, 2) and not {("p", at), ("g", place)} & used:
+            used |= {("p", at), ("g", place)}
+    assert _paired(predicted, gold) == {at for side, at in used if side == "p"}
+
+
+def test_a_thousand_boxes_are_matched_with_a_thousand_in_time():
+    predicted = [(Fraction(0), Fraction(0), 600 + Fraction(at, 160), Fraction(480)) for at in range(1_000)]
+    gold = [(Fraction(0), Fraction(0), 600 + Fraction(at, 100), Fraction(479)) for at in range(1_000)]
+    began = process_time()
+    assert matched(predicted, gold) == 1_000
+    assert process_time() - began < 5
+
+
+@pytest.mark.parametrize("reply", ["[ ]", "[\n]", "```json\n[ ]\n```", "```\n[]\n```", "[]"])
+def test_an_empty_list_of_any_writing_says_that_nothing_is_there(reply):
+    assert by_kind(sample("boxes", "[]", (100, 100)), reply).value == 1.0
 
 
 def test_greedy_matching_takes_the_largest_overlap_first():

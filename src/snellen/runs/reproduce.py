@@ -224,4 +224,10 @@ def _subset(run: Run, known: Mapping[str, Any]) -> ProtocolSetting:
     questions = known.get("questions")
     part = part_of(run, questions=questions)
     published = "the whole set" if questions is None else f"{questions:,} rows"
-    return _compared("subset", published, part or f"all {run.meta.coverage.of or 0:,} of the data", same=not part)
+    of = run.meta.coverage.of
+    return _compared(
+        "subset",
+        published,
+        part or f"all {of or 0:,} of the data",
+        same=not part and (of or 0) <= (questions or of or 0),
+    )

@@ -7,7 +7,7 @@ the image in the data, whatever the space of reply and gold answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -186,18 +186,57 @@ def matched(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> int:
 
 
 def _paired(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> set[int]:
-    """Return the places of the predicted boxes that `matched` counts."""
-    pairs = [
-        (overlap(one, other), at, place)
-        for at, one in enumerate(predicted)
-        for place, other in enumerate(gold)
-        if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-    ]
-    used: set[tuple[str, int]] = set()
-    for share, at, place in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
-        if share >= OVERLAP and not {("p", at), ("g", place)} & used:
-            used |= {("p", at), ("g", place)}
-    return {at for side, at in used if side == "p"}
+    """Return the places of the predicted boxes that `matched` counts.
+
+    Overlaps are compared as floats; exactly where their rounding could decide, near a half and between close ones.
+    """
+    if not predicted or not gold:
+        return set()
+    first, second = (np.array([[float(side) for side in box] for box in boxes]) for boxes in (predicted, gold))
+    wide, high = (
+        np.minimum(first[:, None, side + 2], second[:, side + 2]) - np.maximum(first[:, None, side], second[:, side])
+        for side in (0, 1)
+    )
+    both = np.concatenate((first, second))
+    shared = np.maximum(wide, 0) * np.maximum(high, 0)
+    areas = [(boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) for boxes in (first, second)]
+    narrowest = float(np.min(both[:, 2:] - both[:, :2]))
+    slack = 1e-14 * (1 + float(np.abs(both).max()) / narrowest) if narrowest > 0 else 2.0
+    with np.errstate(all="ignore"):
+        shares = np.nan_to_num(shared / (areas[0][:, None] + areas[1] - shared), nan=float(OVERLAP))
+    rows, columns = np.nonzero(shares >= float(OVERLAP) - slack)
+    order = np.argsort(-shares[rows, columns], kind="stable")
+    falling = shares[rows, columns][order]
+    pairs = list(zip(rows[order].tolist(), columns[order].tolist(), strict=True))
+    ends = [*(np.flatnonzero(np.diff(falling) < -2 * slack) + 1).tolist(), len(pairs)]
+    exact, half = _exact_overlap(predicted, gold)
+    used, taken, start = set[int](), set[int](), 0
+    for end in ends:
+        close = [pair for pair in pairs[start:end] if pair[0] not in used and pair[1] not in taken]
+        if len(close) > 1 or (close and falling[start] <= float(OVERLAP) + slack):
+            close = [pair for share, pair in sorted((-exact(*pair), pair) for pair in close) if -share >= half]
+        for at, place in close:
+            if at not in used and place not in taken:
+                used.add(at)
+                taken.add(place)
+        start = end
+    return used
+
+
+def _exact_overlap(predicted: Sequence[Numbers], gold: Sequence[Numbers]) -> tuple[Callable[[int, int], int], int]:
+    """Return what gives the overlap of a predicted and a gold box as a whole number, equal only for equal overlaps; and a half."""
+    scale = math.lcm(*{Fraction(side).denominator for box in (*predicted, *gold) for side in box})
+    first, second = ([[int(side * scale) for side in box] for box in boxes] for boxes in (predicted, gold))
+    areas = [[(box[2] - box[0]) * (box[3] - box[1]) for box in boxes] for boxes in (first, second)]
+    bits = 2 * (max(areas[0]) + max(areas[1])).bit_length() + 1  # different fractions differ by more than their step
+
+    def exact(at: int, place: int) -> int:
+        one, other = first[at], second[place]
+        wide, high = (min(one[side + 2], other[side + 2]) - max(one[side], other[side]) for side in (0, 1))
+        shared = max(wide, 0) * max(high, 0)
+        return (shared << bits) // (areas[0][at] + areas[1][place] - shared)
+
+    return exact, 1 << (bits - 1)
 
 
 def right_places(value: Value, gold: Value) -> set[int]:

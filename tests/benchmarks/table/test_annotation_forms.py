@@ -377,3 +377,12 @@ def test_masks_in_files_are_read_by_transparency_and_refused_when_they_do_not_fi
     assert "its mask has 100 x 50 pixels, and its image 200 x 100" in masked(plain.resize((100, 50)))
     for empty in (Image.new("L", SIZE, 0), Image.new("RGBA", SIZE, (0, 0, 0, 0))):
         assert "no pixel of its mask is marked" in masked(empty)
+
+
+def test_an_empty_list_says_that_no_box_is_there_in_a_table_of_ones_own():
+    rows = [{"id": "a", "image": "1.png", "question": "Dogs?", "answer": [[1, 1, 9, 9]]}]
+    rows += [{**rows[0], "id": str(cell), "answer": cell} for cell in ([], "[]")]
+    Path("own.json").write_text(json.dumps(rows))
+    Image.new("RGB", (20, 20)).save("1.png")
+    surveyed = open_table("own.json").table.survey(Data(options={"kind": "boxes", "gold_space": "pixel:xyxy"}))
+    assert (surveyed.kinds["boxes"], surveyed.omitted) == (3, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import process_time
 
 import pytest
 from card_sets_drawn import CARD_SETS, empty_wordnet
@@ -266,6 +267,15 @@ def test_a_part_of_a_blanks_reply_counts_once(tmp_path: Path) -> None:
     assert benchmark.score["vlmevalkit"](sample, reply).value == 1
 
 
+def test_a_long_run_of_digits_in_a_blank_is_read_in_time_that_grows_with_it() -> None:
+    from snellen.scoring.rules.chinese_answers import fills_blank
+
+    began = process_time()
+    assert not any(fills_blank("0" * 60_000 + end, "12") for end in ("", "x", ".", "e", "e5x"))
+    assert process_time() - began < 2
+    assert fills_blank("答案是-1.25e1", "-12.5") and fills_blank("答案是1,200.", "1200")
+
+
 def test_the_figures_of_ocrbench_v2_are_means_of_abilities_and_lmms_evals_means_over_rows(tmp_path: Path) -> None:
     figures = run("ocrbench-v2", tmp_path, wrong={0, 8})[0].figures("vlmevalkit")["vlmevalkit"]
     page = 1 - 0.5 / 1000 / 4
@@ -300,6 +310,14 @@ def test_a_table_of_ones_own_compares_as_documents_are_compared(
         looked_at = reply.rpartition("</think>")[2]
         assert benchmark.score[profile](sample, looked_at).value == pytest.approx(expected, abs=1e-9)
     assert benchmark.score["strict"](sample, reply).value == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_reply_that_is_too_large_says_so_beside_its_0() -> None:
+    from snellen.benchmarks.table.scorers import graded
+    from snellen.scoring.rules.documents import outline_similarity
+
+    score = graded(outline_similarity("a\n" * 5_000, "a"), "a")
+    assert (score.value, score.verdict, score.reason) == (0.0, "wrong", "too large to compare")
 
 
 def test_a_row_is_in_the_slice_of_each_of_its_skills_and_counts_once(tmp_path: Path) -> None:

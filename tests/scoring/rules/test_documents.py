@@ -128,6 +128,44 @@ def test_a_long_reply_is_compared_in_time_that_grows_with_its_length(part: str) 
     assert process_time() - began < 5
 
 
+def table(rows: int, cell: str) -> str:
+    return "<table>" + ("<tr>" + f"<td>{cell}</td>" * 5 + "</tr>") * rows + "</table>"
+
+
+@pytest.mark.parametrize(
+    ("compare", "reply", "gold"),
+    [
+        (teds, "<table>" + ("<tr>" + "<td>x" * 5) * 330, table(50, "cell")),
+        (teds, table(80, "y" * 500), table(50, "cell")),
+        (teds, table(2, "y" * 200_000), table(50, "cell")),
+        (outline_similarity, "".join(f"# {at}\n" for at in range(8_000)), "# a\nb"),
+        (outline_similarity, "line\n" * 1_900, "line\n" * 150),
+    ],
+)
+def test_a_reply_that_is_too_large_is_worth_0_and_not_compared(compare, reply: str, gold: str) -> None:
+    began, share = process_time(), compare(reply, gold)
+    assert process_time() - began < 2
+    assert share == 0 and isinstance(share, documents.TooLarge)
+
+
+def test_a_large_gold_answer_is_compared_with_a_reply_of_its_size() -> None:
+    large = table(70, "a")
+    assert teds(large, large) == 1
+    assert teds(large.replace(">a<", ">b<", 1), large) == pytest.approx(1 - 1 / 420)
+
+
+def test_tags_in_cells_count_in_the_denominator_as_in_pubtabnets_script() -> None:
+    gold = "<table><tr><td>a</td><td>b</td></tr></table>"
+    assert teds("<table><tr><td>" + "<b>" * 100 + "z</table>", gold) == pytest.approx(1 - 2 / 102)
+
+
+def test_a_heading_takes_the_lines_of_the_first_node_that_says_the_same() -> None:
+    root = documents._outline("a\n# b\nc\n#a\nd\n# b\ne\n#\nf")
+    title, *headings = root.children
+    assert [node.tag for node in title.children] == ["a", "f"] and title.children[0].children[0].tag == "d"
+    assert [node.tag for node in headings[0].children] == ["c", "e"]
+
+
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     documents.require_packages(["teds", "outline", "text", ""])
     monkeypatch.setattr("nltk.data.path", [str(tmp_path)])

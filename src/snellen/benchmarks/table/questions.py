@@ -191,7 +191,7 @@ class QuestionReader:
             text, options = numbered_marks(text, options)
         cell = self._answer(row, number)
         wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
-        cell = _region_in(cell, wanted) if self._declared and wanted in SIDES else _answer_in(cell)
+        cell = _region_in(cell, wanted) if wanted in SIDES and (self._declared or cell == []) else _answer_in(cell)
         if self._drawn is not None:
             options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
             wanted = self._wanted_kind(row, number, has_options=len(options) > 1)

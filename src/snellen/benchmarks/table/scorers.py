@@ -188,7 +188,8 @@ def _unread(reason: str) -> Score:
 def graded(value: float, answer: Any) -> Score:
     """Return the score of a reply that was read, 0 to 1."""
     verdict: Verdict = "correct" if value >= 1.0 else "partial" if value > 0.0 else "wrong"
-    return Score(float(value), answer, verdict, detail={READ: word_of(answer)})
+    reason = value.reason if isinstance(value, documents.TooLarge) else None
+    return Score(float(value), answer, verdict, reason, {READ: word_of(answer)})
 
 
 def word_of(answer: Any) -> str:
@@ -220,7 +221,8 @@ def _plain(answer: Any) -> str:
 def _compare_common(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> float:
     golds = golds_of(sample)
     if (compare := _OF_FINAL.get(rule.equals)) is not None:
-        return float(compare(rule, sample, str(answer)))
+        value = compare(rule, sample, str(answer))
+        return value if isinstance(value, documents.TooLarge) else float(value)
     if rule.read in _BY_LETTER or rule.equals == "option" or (rule.read == "final" and sample.options):
         return float(answer == _gold_letter(rule, sample))
     if rule.read in ("yes-no", "first-word-of"):
@@ -299,7 +301,7 @@ def _marked_letter(rule: ScoreRule, sample: Sample, reply: str) -> bool:
 
 
 def _best(compare: Callable[[str, str], float]) -> Callable[[ScoreRule, Sample, str], float]:
-    return lambda rule, sample, answer: max(float(compare(answer, gold)) for gold in golds_of(sample))
+    return lambda rule, sample, answer: max(compare(answer, gold) for gold in golds_of(sample))
 
 
 _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {

@@ -25,6 +25,8 @@ _FORM = re.compile(
     r"example|e\.g\.|format|\bform\b|size|resolution|beispiel|ejemplo|exemple|例|大小|尺寸", re.IGNORECASE
 )
 """Words beside numbers that are no answer: a form that is shown, or the size of the image."""
+_NONE = re.compile(r"(```(?:json)?\s*)?\[\s*\](?(1)\s*```)", re.IGNORECASE)
+"""An empty list, fenced or not."""
 MOST_REFUSED = 2_000
 """Characters of a reply in which it may say that it cannot answer."""
 
@@ -101,7 +103,7 @@ class Grounded(AnswerType):
         self._frame, self._sides, self._several, self._centre = frame, sides, several, centre
 
     def parse(self, text: str) -> Value | Fault | None:
-        if self._several and text.strip() in ("[]", "```json\n[]\n```"):
+        if self._several and _NONE.fullmatch(text.strip()):
             return ()
         return self.value_of(regions_of(text))
 

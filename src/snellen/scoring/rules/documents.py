@@ -28,6 +28,10 @@ NEEDED = {
 """Comparison to the packages that it needs, which the extra `documents` brings."""
 MOST_NODES = 2_000
 """A tree of more nodes than this, and of ten times those of the gold answer, is worth 0 and not compared."""
+MOST_PAIRS = 150_000
+"""So is one with more pairs of its nodes and the gold answer's, and a quarter more nodes: about two seconds' work."""
+MOST_SIGNS = 50_000_000
+"""And one with more signs in its cells, each taken for every node of the gold answer, and a quarter more signs."""
 SPECIAL = "!?.:,*\"()·[]/'"
 """Signs that a gold word may have at either end beyond the word that was read."""
 IGNORED = "###"
@@ -64,6 +68,12 @@ def _has_wordnet() -> bool:
         with suppress(LookupError):
             return bool(find(place))
     return False
+
+
+class TooLarge(float):
+    """The 0 of a reply that is too large to compare."""
+
+    reason = "too large to compare"
 
 
 class Node(Struct, eq=False):
@@ -253,23 +263,32 @@ def outline_similarity(reply: str, gold: str) -> float:
 
     Lines count as equal where neither is blank, whatever they say, as in the authors' script.
     """
-    return _similarity(_outline(reply), _outline(gold))
+    lines = [text.count("\n") + 3 for text in (reply, gold)]  # each is a node, beside the root and its title
+    return TooLarge() if _is_too_large(*lines) else _similarity(_outline(reply), _outline(gold))
 
 
 def _outline(text: str) -> Node:
     root, title = Node("ROOT", children=[]), Node("TITLE", children=[])
     root.children.append(title)
-    last = title
+    last, tags = title, {"ROOT", "TITLE"}
     for line in text.split("\n"):
         for pattern, new in _CLEANED:
             line = pattern.sub(new, line)
         node = Node(line.replace("#", "") if line.startswith("#") else line, children=[])
         if line.startswith("#"):
             root.children.append(node)
-            last = next(other for other in root.walk() if other.tag == node.tag) if node.tag else title
+            is_first = node.tag not in tags
+            last = node if is_first else next(other for other in root.walk() if other.tag == node.tag)
+            last = last if node.tag else title
         else:
             last.children.append(node)
+        tags.add(node.tag)
     return root
+
+
+def _is_too_large(reply: int, gold: int) -> bool:
+    """Return True for a tree with too many nodes for a comparison with that of a gold answer."""
+    return reply > max(MOST_NODES, 10 * gold) or reply * gold > max(MOST_PAIRS, 1.25 * gold**2)
 
 
 def _similarity(read: Node, wanted: Node, nodes: int = 0) -> float:
@@ -277,8 +296,9 @@ def _similarity(read: Node, wanted: Node, nodes: int = 0) -> float:
     from apted import APTED, Config
 
     sizes = [sum(1 for _ in tree.walk()) for tree in (read, wanted)]
-    if sizes[0] > max(MOST_NODES, 10 * sizes[1]):
-        return 0.0
+    signs = [sum(len(node.signs) for node in tree.walk()) for tree in (read, wanted)]
+    if _is_too_large(*sizes) or signs[0] * sizes[1] > max(MOST_SIGNS, 1.25 * signs[1] * sizes[1]):
+        return TooLarge()
 
     class Costs(Config):  # type: ignore[misc]  # the package has no types
         def rename(self, one: Node, other: Node) -> float:
