@@ -282,7 +282,9 @@ def _in_fields(data: Mapping[str, Any]) -> Iterator[Region]:
         if isinstance(names.get(name), (list, dict, str)):
             yield from regions_of(names[name])
             return
-    if data and all(isinstance(value, list) for value in data.values()):  # `{"dog": [[12, 30, 40, 80]], "cat": …}`
+    if len(data) > 1 and all(
+        isinstance(value, list) for value in data.values()
+    ):  # `{"dog": [[12, 30, 40, 80]], "cat": …}`
         found = [one for name, value in data.items() for one in _in_data(value, str(name))]
         if all(len(one.numbers) == 4 and None not in one.numbers for one in found):
             yield from found
