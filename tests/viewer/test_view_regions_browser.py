@@ -174,6 +174,7 @@ def test_the_page_of_a_check_draws_the_golds(browser, root, tmp_path, theme, cap
         with opened(browser, out.as_uri(), theme=theme, width=900) as page:
             check_page(page)
             shown = pictures(page)
-            assert "gold coordinates are pixel:xyxy" in page.locator(".note").first.inner_text()
+            space = "pixel:xy " if name == "point" else "pixel:xyxy"
+            assert f"gold coordinates are {space}" in page.locator(".note").first.inner_text()
             assert len(shown) == {"box": 3, "twenty": 1, "point": 4}[name]
             assert all(shapes(views[-1], "line gold") for views in shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +17,7 @@ from snellen.cli.console import new_table, note, show, show_json
 from snellen.cli.judge import InlineReaderOptions
 from snellen.cli.option_parsing import argument, option
 from snellen.cli.results import UNANSWERED, log_targets, log_tracked, other_judge, protocol, show_details
-from snellen.errors import UsageError
+from snellen.errors import RunError, UsageError
 from snellen.runs.threshold_check import answers_case, threshold_cases
 from snellen.scoring.metric_text import counted, is_detail, legend, mark, span
 from snellen.text import json_or_none
@@ -281,7 +281,10 @@ def _other_judge(results: Path, *, trust: bool) -> str:
     """Return what the title of a run's scores says of a judge that is not the published one."""
     from snellen.runs.run import load_run
 
-    return other_judge(load_run(results, trust=trust)) if (results / "run_meta.json").is_file() else ""
+    said = ""
+    with suppress(RunError):  # a folder that is not trusted, whose benchmark the user named
+        said = other_judge(load_run(results, trust=trust)) if (results / "run_meta.json").is_file() else ""
+    return said
 
 
 def _show_tables(results: Path, summary: Summary, answered: int, by_judge: str, *, trust: bool, every: bool) -> None:

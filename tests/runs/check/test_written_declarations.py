@@ -20,6 +20,7 @@ from snellen.runs.check.written_declaration import moved_source, write_declarati
 from snellen.types import Image, Text
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "table"))
+from card_sets_drawn import empty_wordnet
 from catalogue_drawn import draw
 
 
@@ -28,6 +29,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("LMUData", raising=False)
+    monkeypatch.setattr("nltk.data.path", empty_wordnet(tmp_path / "nltk"))
 
 
 def sent(benchmark: Benchmark, data: Data) -> list[Any]:

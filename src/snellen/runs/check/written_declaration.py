@@ -102,7 +102,15 @@ def moved_source(table: Table, data: Data, folder: Path) -> Source:
         images = _relative(data.images.expanduser(), folder)
     elif images:
         several = (images,) if isinstance(images, str) else images
-        moved = [written if is_address(written) else _relative(table.base / written, folder) for written in several]
+        beside = data.path if isinstance(data.path, Path) else Path(str(data.path or ""))
+        beside = beside.expanduser() if beside.is_dir() else beside.parent
+        places = [
+            beside / one if data.path is not None and (beside / one).exists() else table.base / one for one in several
+        ]
+        moved = [
+            written if is_address(written) else _relative(place, folder)
+            for written, place in zip(several, places, strict=True)
+        ]
         images = moved[0] if isinstance(images, str) else tuple(moved)
     return structs.replace(source, images=images, **chosen)
 
