@@ -88,7 +88,7 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         UsageError: several files, or several lists of a JSON file, could be the table.
     """
     located = locate_table(source, data, base)
-    root = image_root(located.tree, _images(source, data, base), located.within, _archives(source, located))
+    root = image_root(located.tree, _images(source, data, base), located.within, _archives(source, located, base))
     if not located.files:
         return Rows(located.name, CLASSES, ("image", "class"), _class_rows(located), root, (located.tree.path,))
     chosen = structs.replace(
@@ -153,10 +153,10 @@ def _images(source: Source, data: Data, base: Path) -> Path | None:
     return base / declared if declared else None
 
 
-def _archives(source: Source, located: LocatedTable) -> list[Path]:
-    """Return the declared archives of a data set of the hub that lie beside its table."""
+def _archives(source: Source, located: LocatedTable, base: Path) -> list[Path]:
+    """Return the declared archives of a data set of the hub that lie beside its table, and those behind the first of a file's."""
     names = (source.images,) if isinstance(source.images, str) else source.images
-    paths = [located.tree.path / name for name in names if source.hub]
+    paths = [located.tree.path / name for name in names] if source.hub else [base / name for name in names[1:]]
     return [path for path in paths if path.is_file()]
 
 
