@@ -237,20 +237,20 @@ def _is_usable(folder: Path) -> bool:
     return own and folder.is_dir() and os.access(folder, os.W_OK)
 
 
-_ONE_SPILL = threading.Lock()
+_ONE_OPENS = threading.Lock()
 
 
 @contextlib.contextmanager
 def connected(place: str = ":memory:", *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection whose overflow lies in a fresh folder: in one that is there already, DuckDB would follow links."""
     with contextlib.ExitStack() as stack:
-        if place == ":memory:":
-            spill = stack.enter_context(fresh_folder())
-        else:
-            with _ONE_SPILL:  # a cache lets two threads make two folders, and DuckDB then refuses the second of them
-                spill = spill_folder(place).name
-        config = {**LIMITS, "temp_directory": spill}
-        yield stack.enter_context(duckdb.connect(place, read_only=read_only, config=config))
+        # A cache lets two threads make two folders, of which DuckDB refuses the second. A thread that connects to a file while
+        # another one opens it can find a catalogue that lacks `python_arrow_scan`.
+        with _ONE_OPENS:
+            spill = stack.enter_context(fresh_folder()) if place == ":memory:" else spill_folder(place).name
+            config = {**LIMITS, "temp_directory": spill}
+            opened = duckdb.connect(place, read_only=read_only, config=config)
+        yield stack.enter_context(opened)
 
 
 def fresh_folder() -> tempfile.TemporaryDirectory[str]:
