@@ -639,6 +639,15 @@ def test_a_box_whose_numbers_are_named_is_read_among_other_words(box, form, befo
     assert (score.value, score.detail[IOU]) == (1.0, "1.0"), reply
 
 
+def test_a_label_that_denies_and_a_choice_deny_no_box():
+    asked = sample("box", [10, 20, 40, 80], reply="pixel")
+    for reply in (
+        'Here it is:\n```json\n{"bbox_2d": [10, 20, 40, 80], "label": "no smoking sign"}\n```\nDone.',
+        "I would choose [10, 20, 40, 80].",
+    ):
+        assert by_kind(asked, reply).verdict == "correct", reply
+
+
 @given(boxes(), boxes(), st.sampled_from(NAMED[:9]))
 def test_two_boxes_in_words_and_a_denied_or_shown_one_are_no_answer(box, other, form):
     first, second = ([int(one[0]), int(one[1]), int(one[2]) + 1, int(one[3]) + 1] for one in (box, other))
@@ -646,5 +655,7 @@ def test_two_boxes_in_words_and_a_denied_or_shown_one_are_no_answer(box, other, 
     asked = sample("box", first, (9_000, 9_000), "pixel")
     if first != second:
         assert by_kind(asked, "\nThe other one has ".join(said)).verdict == "invalid"
-    for frame in ("I cannot view images. For example: {}", "Is it at {}?", "It is not at {}", "The mug is not at {}."):
+    frames = ["I cannot view images. For example: {}", "Is it at {}?", "It is not at {}", "The mug is not at {}."]
+    frames += ["There is no mug. The cup is at {}.", "图中没有雨伞。长椅在{}。", "If it were there, it would be at {}."]
+    for frame in frames:
         assert by_kind(asked, frame.format(f"{first}")).verdict == "invalid", frame

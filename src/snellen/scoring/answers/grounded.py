@@ -28,7 +28,7 @@ _FORM = re.compile(
 _NONE = re.compile(r"(```(?:json)?\s*)?\[\s*\](?(1)\s*```)", re.IGNORECASE)
 """An empty list, fenced or not."""
 MOST_REFUSED = 2_000
-"""Characters of a reply in which it may say that it cannot answer."""
+"""Characters of a reply in which it may say that it cannot answer, or that what was asked for is not there."""
 
 
 class Fault(str):
@@ -168,10 +168,11 @@ class Grounded(AnswerType):
         if not found or any(_FORM.search(text, max(0, one.start - 40), one.end + 20) for one in found):
             return None
         around = sentences_at(text, [one.start for one in found])
-        if any(one.asks or one.has("negation", "wrong", "or", "condition") for one in around):
+        if any(one.asks or one.has("or") or _is_supposed(one) for one in around):
             return None
-        if any(one.has("refusal") for one in sentences(text, 0, min(len(text), MOST_REFUSED))):
-            return None
+        others = (*sentences(text, 0, min(len(text), MOST_REFUSED)), *around)
+        if any(one.has("refusal") or _is_denied(one) for one in others):
+            return None  # `There is no umbrella. The bench is at [12, 30, 40, 80].`
         return self._only(found)
 
     def _written(self, text: str) -> list[Found]:
@@ -186,11 +187,8 @@ class Grounded(AnswerType):
 
     def short(self, sentence: Sentence) -> Found | None:
         found = self.find(sentence)
-        denied = (
-            sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table in ("negation", "wrong")
-        )
-        if not found or any(not any(one.start <= at < one.end for one in found) for at in denied):
-            return None  # `It is not at [12, 30, 40, 80]`; a label may be a denial
+        if not found or _is_denied(sentence) or _is_supposed(sentence):
+            return None
         return self._only(found)
 
     def _only(self, found: Sequence[Found]) -> Found:
@@ -275,6 +273,17 @@ class Area(Grounded):
         if all(one.value == found[0].value for one in found):
             return found[0]
         return Found(Fault("two answers"), found[0].start, found[-1].end)
+
+
+def _is_denied(sentence: Sentence) -> bool:
+    """Return True for a sentence that denies: `It is not at [12, 30, 40, 80]`; quoted words, such as labels, deny nothing."""
+    denied = (sentence.words[one.first].start for one in sentence.phrases if one.table in ("negation", "wrong"))
+    return any(sentence.text.count('"', 0, at) % 2 == 0 for at in denied)
+
+
+def _is_supposed(sentence: Sentence) -> bool:
+    """Return True for a sentence that decides nothing (`if it were there`, `maybe`), unless it chooses (`I would say`)."""
+    return sentence.has("hedge") and not sentence.has("choose")
 
 
 def shown(numbers: Sequence[Fraction]) -> str:
