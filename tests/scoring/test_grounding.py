@@ -654,7 +654,7 @@ def test_two_boxes_in_words_and_a_denied_or_shown_one_are_no_answer(box, other, 
     said = [form.format(*one, one[2] - one[0], one[3] - one[1]) for one in (first, second)]
     asked = sample("box", first, (9_000, 9_000), "pixel")
     if first != second:
-        assert by_kind(asked, "\nThe other one has ".join(said)).verdict == "invalid"
+        assert by_kind(asked, "One of them: {}\nAnother one: {}".format(*said)).verdict == "invalid"
     frames = ["I cannot view images. For example: {}", "Is it at {}?", "It is not at {}", "The mug is not at {}."]
     frames += ["There is no mug. The cup is at {}.", "图中没有雨伞。长椅在{}。", "If it were there, it would be at {}."]
     for frame in frames:

@@ -141,28 +141,11 @@ class Grounded(AnswerType):
         )
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        text = sentence.text
-        found = [Found(self.value_of(regions_of(one.value)), one.start, one.end) for one in json_in(text)]
-        found = [one for one in found if one.value is not None]
-        places = list(places_of(text))
-        if self._sides == 4 and not self._several and len(places) == 2:  # from one corner to the other
-            (start, middle), (resumed, end) = places
-            if re.fullmatch(r"\W{0,4}\w{0,8}\W{0,4}", text[middle:resumed]):
-                corners = self.parse(f"{text[start:middle]}, {text[resumed:end]}")
-                return found if corners is None else [*found, Found(corners, start, end)]
-        for start, end in places:
-            if not any(one.start <= start < one.end for one in found):
-                found.append(Found(self.parse(text[start:end]), start, end))
-        return sorted((one for one in found if one.value is not None), key=lambda one: one.start)
+        return self._written(sentence.text)
 
     def anywhere(self, text: str) -> Found | None:
         """Return what a text writes, of however many sentences; None where one denies, doubts or asks, or shows a form."""
         found = self._written(text)
-        found = sorted((one for one in found if one.value), key=lambda one: (one.start, -one.end))
-        ends = [0, *accumulate((one.end for one in found), max)]
-        found = [
-            one for one, end in zip(found, ends, strict=False) if one.end > end
-        ]  # those within others are left out
         if len(found) > MOST_REGIONS:
             return Found(Fault(TOO_MANY), found[0].start, found[-1].end)
         if not found or any(_FORM.search(text, max(0, one.start - 40), one.end + 20) for one in found):
@@ -176,14 +159,22 @@ class Grounded(AnswerType):
         return self._only(found)
 
     def _written(self, text: str) -> list[Found]:
+        """Return what a text writes as JSON, with named numbers, in brackets or as a click, in order; of two within each other the larger."""
         found = [Found(self.value_of(regions_of(one.value)), one.start, one.end) for one in json_in(text)]
         found += [
             Found(self.value_of([named]), one.start, one.end)
             for one in named_boxes(text)
             if (named := named_region(one.value))
         ]
-        found += [Found(self.parse(text[start:end]), start, end) for start, end in places_of(text)]
-        return found
+        places = list(places_of(text))
+        if self._sides == 4 and not self._several and len(places) == 2:  # from one corner to the other
+            (start, middle), (resumed, end) = places
+            if re.fullmatch(r"\W{0,4}\w{0,8}\W{0,4}", text[middle:resumed]):
+                found.append(Found(self.parse(f"{text[start:middle]}, {text[resumed:end]}"), start, end))
+        found += [Found(self.parse(text[start:end]), start, end) for start, end in places]
+        found = sorted((one for one in found if one.value is not None), key=lambda one: (one.start, -one.end))
+        ends = [0, *accumulate((one.end for one in found), max)]
+        return [one for one, end in zip(found, ends, strict=False) if one.end > end]
 
     def short(self, sentence: Sentence) -> Found | None:
         found = self.find(sentence)
@@ -255,19 +246,13 @@ class Area(Grounded):
             return Fault(f"two answers: {len(different)} different outlines or masks")
         return located[0] if located else None  # type: ignore[return-value]
 
-    def find(self, sentence: Sentence) -> Sequence[Found]:
-        text = sentence.text
-        found, places = self._written(text), list(places_of(text))
-        if not any(one.value is not None for one in found) and places:
-            found = [
-                Found(
-                    self.parse(text[places[0][0] : places[-1][1]].replace(" and ", ", ")), places[0][0], places[-1][1]
-                )
-            ]
-        return [one for one in found if one.value is not None]
-
     def _written(self, text: str) -> list[Found]:
-        return [Found(self.value_of(areas_of(one.value)), one.start, one.end) for one in json_in(text)]
+        found = [Found(self.value_of(areas_of(one.value)), one.start, one.end) for one in json_in(text)]
+        places = list(places_of(text))
+        if not any(one.value is not None for one in found) and places:
+            start, end = places[0][0], places[-1][1]
+            found = [Found(self.parse(text[start:end].replace(" and ", ", ")), start, end)]
+        return [one for one in found if one.value is not None]
 
     def _only(self, found: Sequence[Found]) -> Found:
         if all(one.value == found[0].value for one in found):

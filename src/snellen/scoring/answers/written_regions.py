@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from snellen.scoring.answers.named_edges import named_boxes
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.coordinates import exact
 
@@ -100,7 +101,7 @@ def regions_of(data: Any) -> list[Region]:
         return [Region((exact(pair[2]), exact(pair[3])), "centre") for pair in pairs] if not rest.strip() else []
     if click := _CLICK.fullmatch(text):
         inner = _OTHER_ARGUMENT.sub("", click[1])
-        text = inner if _named(inner) else _ATTRIBUTE.sub("", inner).replace("'", "").replace('"', "")
+        text = inner if _named(inner) is not None else _ATTRIBUTE.sub("", inner).replace("'", "").replace('"', "")
     starts = [match.start() for match in _LABEL.finditer(text)]
     if len(starts) > 1 and not text[: starts[0]].strip():
         return [one for at, end in zip(starts, [*starts[1:], None], strict=True) for one in regions_of(text[at:end])]
@@ -115,8 +116,8 @@ def regions_of(data: Any) -> list[Region]:
     value = whole_json(NO_NUMBER.sub("null", text))
     if value is not None:
         return [region._replace(label=region.label or label) for region in _in_data(value)]
-    if named := _named(text):
-        return list(_in_data(named))
+    if (named := _named(text)) is not None:
+        return [named._replace(label=label)]
     return [region._replace(label=label) for region in _bare(text)]
 
 
@@ -226,13 +227,11 @@ def _locations(text: str) -> list[Region]:
     return found
 
 
-def _named(text: str) -> dict[str, Any]:
-    """Return the fields of `x1=1, y1=2, …` and `x: 1, y: 2`; empty where a text is something else."""
-    parts = [part.partition("=" if "=" in part else ":") for part in re.split("[,\n]", text.strip("[](){} "))]
-    if not 2 <= len(parts) <= 4 or not all(name.strip() and number.strip() for name, _, number in parts):
-        return {}
-    fields = {name.strip(" \"'"): number.strip(" \"'") for name, _, number in parts}
-    return fields if all(_NUMBERS.fullmatch(number) for number in fields.values()) else {}
+def _named(text: str) -> Region | None:
+    """Return the region that `x1=1, y1=2, …` or `x: 1, y: 2` is; None where a text is something else."""
+    found = [*named_boxes(text)]
+    rest = "".join((text[: found[0].start], text[found[0].end :])) if len(found) == 1 else text
+    return None if any(map(str.isalnum, rest)) else named_region(found[0].value) if found else None
 
 
 def _in_data(data: Any, label: str = "", score: float | None = None) -> Iterator[Region]:
