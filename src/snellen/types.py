@@ -82,16 +82,47 @@ class Pick(Struct, frozen=True):
         return Text(self.label.replace("{k}", str(number + 1))) if self.label else None
 
 
+class Subtitles(Struct, frozen=True):
+    """Subtitles of a clip, as a model reads them beside its frames.
+
+    Attributes:
+        blob: the file: SubRip, WebVTT, or JSON.
+        show: `frames` lists the lines that are spoken at the frames shown, `full` all lines, `between` writes those of
+            `frames` between the frames.
+        before, after: texts around the list.
+        absent: the text in place of the list where no line is shown.
+    """
+
+    blob: Blob | None
+    show: Literal["frames", "full", "between"] = "frames"
+    before: str = ""
+    after: str = ""
+    absent: str = ""
+
+
 class Video(Struct, frozen=True, tag="video"):
     """A clip: either an encoded file (`blob`) or frames in order (`frames`), shown at `fps` frames a second.
 
     `pick` takes the place of the frames that MediaSettings asks for, and excludes settings that ask for others.
+
+    Attributes:
+        blob: the encoded file.
+        frames: frames in order, in place of a file.
+        fps: rate of `frames`.
+        pick: a rule of the benchmark that picks the frames.
+        start, end: seconds of the file between which frames are taken; None: its beginning and its end.
+        times: seconds of the file whose frames are shown, in this order, in place of a rule.
+        subtitles: what is said in the clip, and how much of it is shown.
     """
 
     blob: Blob | None = None
     frames: tuple[Image, ...] = ()
     fps: float = 1.0
     pick: Pick | None = None
+    start: float | None = None
+    end: float | None = None
+    times: tuple[float, ...] = ()
+    subtitles: Subtitles | None = None
 
 
 Part: TypeAlias = Text | Image | Video
@@ -143,6 +174,16 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
         float | None,
         Setting("Frames per second of video, at most 768 per video; instead of --frames.", value="NUMBER"),
     ] = None
+    min_frames: Annotated[int | None, Setting("Minimum frames per video under --fps.", 1)] = None
+    max_frames: Annotated[int | None, Setting("Maximum frames per video under --fps; 768 without it.", 1)] = None
+    sampling: Annotated[
+        Literal["ends", "middle", "inside"],
+        Setting(
+            "Places of --frames: evenly from the first frame to the last (ends), in the middle of equal segments "
+            "(middle), or at i x length / (N + 1) (inside)."
+        ),
+    ] = "ends"
+    timestamps: Annotated[bool, Setting("Write the time before each frame of a video: <12.3 seconds>.")] = False
     video: Annotated[
         Literal["frames", "native"],
         Setting("How videos are sent: frames, or native: the file itself, to an endpoint that accepts video."),
