@@ -16,11 +16,17 @@ from clips import clip
 
 from snellen.media import MediaCache
 from snellen.media.frame_cache import FrameStore, entry_name
+from snellen.media.video import EncodedFrame
 from snellen.sources import FileBlob
 from snellen.types import MediaSettings, Pick, Video
 
 NAME, OTHER = "a" * 64, "b" * 64
-FRAMES = [(0, b"first"), (5, b"second"), (5, b"second"), (2, b"")]
+FRAMES = [
+    EncodedFrame(0, 0.0, b"first"),
+    EncodedFrame(5, 0.5, b"second"),
+    EncodedFrame(5, 0.5, b"second"),
+    EncodedFrame(2, 0.2, b""),
+]
 
 WORKER = """
 import sys
@@ -113,16 +119,19 @@ def test_what_a_model_gets_is_the_same_with_and_without_the_store(tmp_path, sett
 
 def test_an_entry_is_named_by_all_that_its_frames_depend_on():
     names = [
-        entry_name(b"film", None, MediaSettings(), 10),
-        entry_name(b"other", None, MediaSettings(), 10),
-        entry_name(b"film", None, MediaSettings(quality=80), 10),
-        entry_name(b"film", None, MediaSettings(fps=1.0), 10),
-        entry_name(b"film", None, MediaSettings(), 11),
-        entry_name(b"film", Pick("even 8", range, 8), MediaSettings(), 10),
-        entry_name(b"film", Pick("even 9", range, 9), MediaSettings(), 10),
+        entry_name(b"film", Video(), MediaSettings(), 10),
+        entry_name(b"other", Video(), MediaSettings(), 10),
+        entry_name(b"film", Video(), MediaSettings(quality=80), 10),
+        entry_name(b"film", Video(), MediaSettings(fps=1.0), 10),
+        entry_name(b"film", Video(), MediaSettings(), 11),
+        entry_name(b"film", Video(start=1.0), MediaSettings(), 10),
+        entry_name(b"film", Video(end=1.0), MediaSettings(), 10),
+        entry_name(b"film", Video(times=(1.0,)), MediaSettings(), 10),
+        entry_name(b"film", Video(pick=Pick("even 8", range, 8)), MediaSettings(), 10),
+        entry_name(b"film", Video(pick=Pick("even 9", range, 9)), MediaSettings(), 10),
     ]
     assert len(set(names)) == len(names) and all(len(name) == 64 and set(name) <= set("0123456789abcdef") for name in names)  # fmt: skip
-    assert names[0] == entry_name(b"film", None, MediaSettings(), 10)
+    assert names[0] == entry_name(b"film", Video(), MediaSettings(), 10)
 
 
 def never() -> list[tuple[int, bytes]]:
@@ -152,7 +161,7 @@ def test_a_damaged_cut_off_or_foreign_entry_is_made_anew(tmp_path):
 def test_an_error_is_handed_on_and_nothing_is_kept_or_locked(tmp_path):
     store = FrameStore(tmp_path)
     with pytest.raises(ZeroDivisionError):
-        store.get(NAME, lambda: [(0, bytes(1 // 0))])
+        store.get(NAME, lambda: [EncodedFrame(0, 0.0, bytes(1 // 0))])
     assert store.get(NAME, lambda: FRAMES) == FRAMES
 
 
@@ -160,14 +169,14 @@ def test_the_store_stays_within_its_budget_and_what_was_not_used_goes_first(tmp_
     store = FrameStore(tmp_path, budget_bytes=4000)
     names = [f"{number:064d}" for number in range(9)]
     for age, name in enumerate(names):
-        store.get(name, lambda: [(0, bytes(700))])
+        store.get(name, lambda: [EncodedFrame(0, 0.0, bytes(700))])
         os.utime(tmp_path / name, ns=(age, age))
         if age == 3:
             store.get(names[0], never)  # used: its time is now
     kept = {path.name for path in tmp_path.iterdir() if path.is_file()}
     assert sum((tmp_path / name).stat().st_size for name in kept) <= 4000
     assert names[0] in kept and names[-1] in kept and names[1] not in kept
-    store.get(OTHER, lambda: [(0, bytes(5000))])
+    store.get(OTHER, lambda: [EncodedFrame(0, 0.0, bytes(5000))])
     assert not (tmp_path / OTHER).exists(), "larger than everything: handed out and not kept"
 
 

@@ -19,7 +19,7 @@ from PIL import Image as pillow
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.media import MediaCache, encode, frame_numbers, frames, open_image, read_header, shown_at_most
-from snellen.media.video import TIMES, frame_times
+from snellen.media.sampling import TIMES, frame_times
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Video
 

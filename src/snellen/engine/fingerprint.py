@@ -20,7 +20,7 @@ from snellen.benchmarks.data_digest import SAMPLES
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
-from snellen.media import check_pick, describe
+from snellen.media import check_own_frames, describe
 from snellen.models.base import Model
 from snellen.sources import digest as content_digest
 from snellen.types import MediaSettings, Part, Prompt, Text, Video
@@ -115,12 +115,13 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
 
 def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
     for part in prompt.conversation_parts:
-        if isinstance(part, Video) and part.pick is not None and settings.video != "native":
+        if isinstance(part, Video) and (part.pick or part.times) and settings.video != "native":
+            rule = "the times in the data" if part.pick is None else part.pick.name
             try:
-                check_pick(part.pick, settings)
+                check_own_frames(rule, settings)
             except MediaError as error:  # every question would fail by it
                 raise UsageError(error.message, error.hint) from error
-            yield part.pick.name
+            yield rule
 
 
 def _outline(prompt: Prompt) -> Iterator[str]:
@@ -138,8 +139,11 @@ def _outline(prompt: Prompt) -> Iterator[str]:
 def _outline_parts(parts: Iterable[Part]) -> Iterator[str]:
     for part in parts:
         yield part.text if isinstance(part, Text) else type(part).__name__
-        if isinstance(part, Video) and part.pick is not None:
-            yield part.pick.name
+        if isinstance(part, Video):
+            if part.pick is not None:
+                yield part.pick.name
+            if choice := tuple(value for value in (part.start, part.end, part.times, part.subtitles) if value):
+                yield repr(choice)
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -3,6 +3,7 @@
 from snellen.media.cache import MediaCache
 from snellen.media.decode import Header, fitted, open_image, pixel_limit, read_header
 from snellen.media.encode import Encoded, encode
+from snellen.media.sampling import check_own_frames, frame_numbers, shown_at_most
 from snellen.media.settings import (
     both_frames_and_fps,
     check_settings,
@@ -12,14 +13,14 @@ from snellen.media.settings import (
     other_pixels,
     unfitted,
 )
-from snellen.media.video import check_pick, frame_numbers, frames, shown_at_most
+from snellen.media.video import frames
 
 __all__ = [
     "Encoded",
     "Header",
     "MediaCache",
     "both_frames_and_fps",
-    "check_pick",
+    "check_own_frames",
     "check_settings",
     "describe",
     "encode",

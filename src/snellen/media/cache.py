@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import Encoded, encode, encode_bytes, untouched
 from snellen.media.settings import check_settings
-from snellen.media.video import Frame, as_images, check_pyav, drawn_frames, extract
+from snellen.media.video import EncodedFrame, Frame, as_images, check_pyav, drawn_frames, extract
 from snellen.media.video_file import encode_video, video_data
-from snellen.types import Blob, Image, MediaSettings, Pick, Video
+from snellen.types import Blob, Image, MediaSettings, Video
 
 if TYPE_CHECKING:
     from snellen.media.frame_cache import Frames
@@ -103,16 +103,14 @@ class MediaCache:
         blob = video.blob
         if blob is None:
             return drawn_frames(video, self.settings)
-        return self._clips.get(_clip_key(blob, video.pick), lambda: self._extracted(blob, video.pick))
+        return self._clips.get(_clip_key(video), lambda: self._extracted(video, blob))
 
     async def fetch_frames(self, video: Video) -> tuple[Image, ...]:
         """Return frames as `frames`, from an event loop; decoding runs in a thread."""
         blob = video.blob
         if blob is None:
             return drawn_frames(video, self.settings)
-        return await self._in_thread(
-            self._clips, _clip_key(blob, video.pick), lambda: self._extracted(blob, video.pick)
-        )
+        return await self._in_thread(self._clips, _clip_key(video), lambda: self._extracted(video, blob))
 
     async def fetch_video(self, video: Video) -> Encoded:
         """Return the file of a video as it is sent; read and encoded once, in a thread. Raises MediaError,
@@ -123,20 +121,20 @@ class MediaCache:
         # The prefix keeps an image of the same blob apart.
         return await self._in_thread(self._images, f"video:{video.blob.key}", lambda: encode_video(video))
 
-    def _extracted(self, blob: Blob, pick: Pick | None) -> tuple[Image, ...]:
+    def _extracted(self, video: Video, blob: Blob) -> tuple[Image, ...]:
         key = blob.key
         check_pyav(key)
         with video_data(blob) as data:
 
-            def make() -> list[tuple[int, bytes]]:
-                return extract(data, key, pick, self.settings, self.limit)
+            def make() -> list[EncodedFrame]:
+                return extract(data, key, video, self.settings, self.limit)
 
             if self._shared is None:
                 frames: Frames = make()
             else:
                 from snellen.media.frame_cache import FrameStore, entry_name  # a run without videos does not need it
 
-                frames = FrameStore(self._shared).get(entry_name(data, pick, self.settings, self.limit), make)
+                frames = FrameStore(self._shared).get(entry_name(data, video, self.settings, self.limit), make)
         return tuple(as_images(key, self.settings, frames))
 
     def close(self) -> None:
@@ -235,8 +233,10 @@ class _Once(Generic[T]):
             self.held -= self._size(dropped) + ENTRY_BYTES
 
 
-def _clip_key(blob: Blob, pick: Pick | None) -> str:
-    return blob.key if pick is None else f"{blob.key}\0{pick.name}"
+def _clip_key(video: Video) -> str:
+    key = video.blob.key if video.blob is not None else ""
+    choice = (video.pick and video.pick.name, video.start, video.end, video.times)
+    return key if choice == (None, None, None, ()) else f"{key}\0{choice}"
 
 
 def _clip_bytes(clip: tuple[Image, ...]) -> int:

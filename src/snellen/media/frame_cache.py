@@ -23,30 +23,32 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
+from snellen.media.video import EncodedFrame
 from snellen.media.video_file import VideoData, digest_of
-from snellen.types import MediaSettings, Pick
+from snellen.types import MediaSettings, Video
 
-FORM = 2  # to be raised whenever frames of the same video come out otherwise
+FORM = 3  # to be raised whenever frames of the same video come out otherwise
 BUDGET_BYTES = 4 << 30
 WAIT_S = 600.0
 MADE_WITH = ("snellen", "av", "simplejpeg", "pillow", "numpy")
 _MAGIC = b"SNELLEN FRAMES\n"
 _DIGEST_BYTES = 32
 
-Frames: TypeAlias = Sequence[tuple[int, bytes]]
+Frames: TypeAlias = Sequence[EncodedFrame]
 
 
 class _CachedFrames(Struct, frozen=True):
-    """Numbers of the frames in sending order; each frame once, by its number."""
+    """Numbers of the frames in sending order, with the second of each; each frame once, by its number."""
 
-    sent: tuple[int, ...]
+    sent: tuple[tuple[int, float], ...]
     frames: dict[int, bytes]
 
 
-def entry_name(data: VideoData, pick: Pick | None, settings: MediaSettings, limit: int) -> str:
+def entry_name(data: VideoData, video: Video, settings: MediaSettings, limit: int) -> str:
     """Return the entry's name for these inputs of `snellen.media.video.extract`: 64 hex digits."""
     made_with = [FORM, *(f"{name} {version(name)}" for name in MADE_WITH)]
-    parts = [digest_of(data).hex(), pick and pick.name, settings, limit, made_with]
+    choice = [video.pick and video.pick.name, video.start, video.end, video.times]
+    parts = [digest_of(data).hex(), choice, settings, limit, made_with]
     return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 
@@ -139,7 +141,10 @@ class FrameStore:
 
 
 def _packed(frames: Frames) -> bytes:
-    body = msgspec.msgpack.encode(_CachedFrames(tuple(number for number, _ in frames), dict(frames)))
+    cached = _CachedFrames(
+        tuple((number, seconds) for number, seconds, _ in frames), {number: data for number, _, data in frames}
+    )
+    body = msgspec.msgpack.encode(cached)
     return _MAGIC + sha256(body).digest() + body
 
 
@@ -151,6 +156,6 @@ def _unpacked(entry: bytes) -> Frames | None:
         return None
     try:
         unpacked = msgspec.msgpack.decode(body, type=_CachedFrames)
-        return [(number, unpacked.frames[number]) for number in unpacked.sent]
+        return [EncodedFrame(number, seconds, unpacked.frames[number]) for number, seconds in unpacked.sent]
     except (msgspec.MsgspecError, KeyError, RecursionError):
         return None

@@ -13,6 +13,7 @@ from snellen.errors import UsageError
 from snellen.media import corruptions
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import PNG_LEVEL
+from snellen.media.sampling import TIMES
 from snellen.types import MediaSettings
 
 _DEFAULTS = MediaSettings()
@@ -26,10 +27,17 @@ _CHANGES = {
     "quality": "--quality",
     "frames": "--frames",
     "fps": "--fps",
+    "min_frames": "--min-frames",
+    "max_frames": "--max-frames",
+    "sampling": "--sampling",
+    "timestamps": "--timestamps",
     "blank": "--blank-images",
     "corrupt": "--corrupt",
     "mask": "--mask",
 }
+
+OF_VIDEOS = ("frames", "fps", "min_frames", "max_frames", "sampling", "timestamps", "video")
+"""Settings that concern videos alone."""
 
 
 def check_settings(settings: MediaSettings) -> MediaSettings:
@@ -46,6 +54,7 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
         raise UsageError(f"--fps {rate}: a number of frames a second above 0 was expected", "Example: --fps 1.")
     if rate is not None and settings.frames != _DEFAULTS.frames:
         raise both_frames_and_fps(settings.frames, rate)
+    _check_frames(settings)
     if settings.video == "native":
         changed = [flag for name, flag in _CHANGES.items() if getattr(settings, name) != getattr(_DEFAULTS, name)]
         if changed:
@@ -65,6 +74,21 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
             "Example: --corrupt grey@background --mask masks/.",
         )
     return settings if spelling == settings.corrupt else structs.replace(settings, corrupt=spelling)
+
+
+def _check_frames(settings: MediaSettings) -> None:
+    """Raise UsageError for settings of frames that contradict each other, or that have no effect."""
+    least, most = settings.min_frames, settings.max_frames
+    if settings.fps is None and (least or most):
+        option = f"--min-frames {least}" if least else f"--max-frames {most}"
+        raise UsageError(f"{option} bounds the frames of --fps, which is not given.", "Add --fps, or use --frames.")
+    if least and least > (most or TIMES):
+        raise UsageError(f"--min-frames {least} is more than --max-frames {most or TIMES}.", "Give a smaller minimum.")
+    if settings.fps is not None and settings.sampling != _DEFAULTS.sampling:
+        raise UsageError(
+            f"--sampling {settings.sampling} places the frames of --frames, and has no effect on --fps.",
+            "Omit one of them.",
+        )
 
 
 MAX_SIDE = 16_384
@@ -118,7 +142,7 @@ def other_pixels(settings: MediaSettings) -> bool:
 
 def images_unchanged(settings: MediaSettings) -> bool:
     """Return True if still images are not changed, whatever is done to videos."""
-    return structs.replace(settings, frames=_DEFAULTS.frames, fps=None, video="frames") == _DEFAULTS
+    return structs.replace(settings, **{name: getattr(_DEFAULTS, name) for name in OF_VIDEOS}) == _DEFAULTS
 
 
 def describe(settings: MediaSettings) -> dict[str, Any]:
@@ -139,12 +163,20 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
     }
 
 
+_PLACES = {
+    "ends": "uniform, first and last included",
+    "middle": "the middle of equal segments",
+    "inside": "uniform, at i x length / (N + 1)",
+}
+
+
 def _frames_rule(settings: MediaSettings) -> str:
     if settings.video == "native":
         return "none: the file is sent"
     if settings.fps is not None:
-        return "those shown at k / fps seconds, at most 768"
-    return "uniform, first and last included"
+        least = f", at least {settings.min_frames}" if settings.min_frames else ""
+        return f"those shown at k / fps seconds, at most {settings.max_frames or TIMES}{least}"
+    return _PLACES[settings.sampling]
 
 
 def _corruption_rule(settings: MediaSettings) -> str:

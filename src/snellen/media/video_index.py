@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from snellen.errors import MediaError
 from snellen.media import decode
+from snellen.media.sampling import Timeline
 from snellen.media.video_file import VideoData, opened_data
 
 MAX_FRAMES = 2_000_000  # four hours are 864,000 at 60 a second
@@ -87,21 +88,21 @@ class Scan(Struct, frozen=True):
     Attributes:
         packets: packets with data: one per frame in the codecs of the accepted containers.
         hidden: those that are decoded and not shown, by an edit list.
-        end: end of the last frame, on the clock of the stamps; None without stamps.
+        stamped: packets have time stamps.
         spacing: 1 / average rate; 0 if the container has no rate.
         index: each packet in decoding order, if frames can be told from packets: whole H.264 in MP4, QuickTime or
             Matroska, each packet with a unique stamp. Else empty.
         display_order: frame number n is the packet at place `display_order[n]` of the index.
-        tick: the stream's time base, the unit of the index.
+        timeline: when the frames are shown, as far as the packets tell.
     """
 
     packets: int
     hidden: int
-    end: Fraction | None
+    stamped: bool
     spacing: Fraction
     index: Sequence[Packet]
     display_order: Sequence[int]
-    tick: Fraction
+    timeline: Timeline
 
     @property
     def rate(self) -> float:
@@ -113,11 +114,11 @@ def scan(data: VideoData, key: str, limit: int) -> Scan:
     """Read all packets once. Raises MediaError: no frames, more than `MAX_FRAMES`, or frames of over `limit` pixels."""
     total = hidden = 0
     last: tuple[int, int] | None = None
-    index = PacketTable()
+    stamps, index = array("q"), PacketTable()
     with opened(data, key, limit) as container:
         stream = container.streams.video[0]
-        rate = stream.average_rate or stream.guessed_rate
-        spacing = 1 / Fraction(rate) if rate else Fraction(0)
+        average = stream.average_rate or stream.guessed_rate
+        spacing = 1 / Fraction(average) if average else Fraction(0)
         tick = Fraction(stream.time_base or 0)
         # AVI knows the order of decoding only: what is read as a stamp there is wrong where frames are reordered.
         stamped = container.format.name != "avi"
@@ -140,15 +141,20 @@ def scan(data: VideoData, key: str, limit: int) -> Scan:
                 index.append(packet.pts, seek, packet.duration or 0, packet.is_keyframe, packet.is_discard)
             if stamped and packet.pts is not None and not packet.is_discard:
                 stamp = packet.pts, packet.duration or 0
+                stamps.append(packet.pts)
                 if last is None or stamp > last:
                     last = stamp
     if total == 0:
         raise MediaError(f"video {key}: it holds no frames", "The file is damaged or cut off; fetch it again.")
-    end = None
-    if last is not None:
-        end = last[0] * tick + (last[1] * tick if last[1] else spacing)
     order = index.display_order() if sure and index[0].key else array("q")
-    return Scan(total, hidden, end, spacing, index if order else [], order, tick)
+    shown = max(total - hidden, 1)
+    rate = float(1 / spacing) if spacing else 0.0
+    timeline = Timeline(range(shown), shown, spacing, rate)
+    if last is not None and len(stamps) == shown and tick:
+        first = min(stamps)
+        lasts = last[1] or round(spacing / tick)
+        timeline = Timeline(array("q", (at - first for at in sorted(stamps))), last[0] - first + lasts, tick, rate)
+    return Scan(total, hidden, last is not None, spacing, index if order else [], order, timeline)
 
 
 @contextmanager
