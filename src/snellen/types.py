@@ -113,6 +113,7 @@ class Video(Struct, frozen=True, tag="video"):
         start, end: seconds of the file between which frames are taken; None: its beginning and its end.
         times: seconds of the file whose frames are shown, in this order, in place of a rule.
         subtitles: what is said in the clip, and how much of it is shown.
+        usual: the benchmark's settings of frames, for a user who gives none.
     """
 
     blob: Blob | None = None
@@ -123,6 +124,7 @@ class Video(Struct, frozen=True, tag="video"):
     end: float | None = None
     times: tuple[float, ...] = ()
     subtitles: Subtitles | None = None
+    usual: MediaSettings | None = None
 
 
 Part: TypeAlias = Text | Image | Video
@@ -166,7 +168,10 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
         Setting("Format in which images are sent; original: untouched bytes.", options=("--image-format",)),
     ] = "original"
     quality: Annotated[int, Setting("Quality of JPEG and WebP.", 1, 100)] = 90
-    frames: Annotated[int, Setting("Maximum frames per video, evenly spaced.", 1, 1_000_000, default="8")] = 8
+    frames: Annotated[
+        int | None,
+        Setting("Maximum frames per video, evenly spaced.", 1, 1_000_000, default="8, or what the benchmark declares"),
+    ] = None
     blank: Annotated[
         bool, Setting("Blind control: send grey images of the same size.", options=("--blank-images",))
     ] = False

@@ -254,7 +254,7 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "max_pixels": None,
         "format": "original",
         "quality": 90,
-        "frames": 8,
+        "frames": None,
         "blank": False,
         "fps": None,
         "min_frames": None,

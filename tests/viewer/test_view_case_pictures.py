@@ -26,7 +26,9 @@ def test_frames_of_a_clip_are_those_that_were_sent_with_their_digests():
     sent = [sha256(frame.blob.read()).hexdigest() for frame in frames(video, MediaSettings(frames=4))]
     store = ImageStore()
     shown = shown_pictures([Text("Which?"), video], [Sender("A", MediaSettings(frames=4), tuple(sent))], store)
-    assert [picture.label for picture in shown] == [f"video 1, frame {number} of 4" for number in range(1, 5)]
+    assert [picture.label for picture in shown] == [
+        f"video 1, frame {number} of 4, {at} s" for number, at in enumerate(("0.0", "0.9", "1.9", "2.9"), 1)
+    ]
     assert [picture.original.digest for picture in shown] == sent
     assert {picture.sent[0].recorded for picture in shown} == {"equal"}
     other = shown_pictures([video], [Sender("A", MediaSettings(frames=4), ("0" * 64,) * 4)], store)
@@ -37,7 +39,11 @@ def test_runs_with_other_frames_have_frames_of_their_own():
     video = Video(blob(clip(30)))
     senders = [Sender("A", MediaSettings(frames=2)), Sender("B", MediaSettings(frames=3))]
     labels = [picture.label for picture in shown_pictures([video], senders, ImageStore())]
-    assert labels[0] == "video 1, frame 1 of 2 of A" and labels[-1] == "video 1, frame 3 of 3 of B" and len(labels) == 5
+    assert (
+        labels[0] == "video 1, frame 1 of 2 of A, 0.0 s"
+        and labels[-1] == "video 1, frame 3 of 3 of B, 2.9 s"
+        and len(labels) == 5
+    )
 
 
 def test_a_clip_that_was_sent_as_its_file_says_so():

@@ -31,7 +31,7 @@ class AnsweringOptions:
         "Order of the questions: shuffled by seed and person, or as the benchmark gives them.", "shuffled"
     )
     seconds: float | None = option("Time for each question; later answers count and are marked.", least=0.1)
-    frames: int = option_of(MediaSettings, "frames")
+    frames: int | None = option_of(MediaSettings, "frames")
 
 
 def answer(

@@ -257,7 +257,7 @@ class MediaOptions:
     resize: str = option_of(MediaSettings, "resize")
     image_format: Literal["original", "jpeg", "png", "webp"] = option_of(MediaSettings, "format")
     quality: int = option_of(MediaSettings, "quality")
-    frames: int | None = option_of(MediaSettings, "frames", default=None)
+    frames: int | None = option_of(MediaSettings, "frames")
     fps: float | None = option_of(MediaSettings, "fps")
     min_frames: int | None = option_of(MediaSettings, "min_frames")
     max_frames: int | None = option_of(MediaSettings, "max_frames")
@@ -282,10 +282,9 @@ class MediaOptions:
             )
         return check_settings(
             MediaSettings(
-                **values(self, but=("image_format", "blank_images", "frames", "corrupt", "mask")),
+                **values(self, but=("image_format", "blank_images", "corrupt", "mask")),
                 format=self.image_format,
                 blank=self.blank_images,
-                frames=MediaSettings().frames if self.frames is None else self.frames,
                 corrupt=",".join(self.corrupt or ()),
                 mask=str(Path(self.mask).expanduser().absolute()) if self.mask else "",
             )

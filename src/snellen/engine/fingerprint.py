@@ -20,7 +20,7 @@ from snellen.benchmarks.data_digest import SAMPLES
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
-from snellen.media import check_own_frames, describe
+from snellen.media import check_own_frames, describe, effective, frames_rule
 from snellen.models.base import Model
 from snellen.sources import digest as content_digest
 from snellen.types import MediaSettings, Part, Prompt, Text, Video
@@ -115,13 +115,16 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
 
 def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
     for part in prompt.conversation_parts:
-        if isinstance(part, Video) and (part.pick or part.times) and settings.video != "native":
-            rule = "the times in the data" if part.pick is None else part.pick.name
+        if isinstance(part, Video) and settings.video != "native":
+            rule = part.pick.name if part.pick else "the times in the data" if part.times else ""
             try:
-                check_own_frames(rule, settings)
+                shown = effective(part, settings)
+                if rule:
+                    check_own_frames(rule, settings)
             except MediaError as error:  # every question would fail by it
                 raise UsageError(error.message, error.hint) from error
-            yield rule
+            if rule := rule or (frames_rule(shown) if shown != settings else ""):
+                yield rule
 
 
 def _outline(prompt: Prompt) -> Iterator[str]:

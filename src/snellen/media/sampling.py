@@ -1,5 +1,7 @@
 """Frames of a clip that are sent: rules that choose numbers of frames, given when each frame is shown.
 
+Settings of the user come first, then those of the benchmark (`Video.usual`), else 8 frames by number.
+
 By number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise, by `sampling`, with k
 from 0 to N - 1:
 
@@ -28,13 +30,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.errors import MediaError
 from snellen.types import MediaSettings, Pick, Video
 
 TIMES = 768
 """Frames that are sent by time at most, where `max_frames` does not say."""
+FRAMES = 8
+"""Frames that are sent where neither the user nor the benchmark says."""
 EARLY = Fraction(1, 1000)  # seconds
 
 
@@ -106,6 +110,46 @@ def frame_times(end: Fraction, fps: float, most: int = TIMES) -> list[Fraction]:
     return [k / rate for k in frame_numbers(max(1, ceil(end * rate)), most)]
 
 
+def effective(video: Video, settings: MediaSettings) -> MediaSettings:
+    """Return the settings by which frames of a clip are chosen: the user's, and the benchmark's where there are none.
+
+    Raises:
+        MediaError: the user bounds a rate, and neither user nor benchmark gives one.
+    """
+    usual = video.usual or MediaSettings()
+    rule = settings if settings.frames is not None or settings.fps is not None else usual
+    if rule.fps is None and (settings.min_frames or settings.max_frames) and not (video.pick or video.times):
+        raise MediaError(
+            "--min-frames and --max-frames bound the frames of a rate, and no rate is given",
+            "Add --fps, or use --frames.",
+        )
+    return structs.replace(
+        settings,
+        frames=rule.frames,
+        fps=rule.fps,
+        min_frames=settings.min_frames or rule.min_frames,
+        max_frames=settings.max_frames or rule.max_frames,
+        sampling=rule.sampling if settings.sampling == MediaSettings().sampling else settings.sampling,
+        timestamps=settings.timestamps or usual.timestamps,
+    )
+
+
+def frames_rule(settings: MediaSettings) -> str:
+    """Return in words how many frames of a clip are sent, and which."""
+    times = ", with their times" if settings.timestamps else ""
+    if settings.fps is not None:
+        least = f"at least {settings.min_frames}, " if settings.min_frames else ""
+        return f"{settings.fps:g} frames a second, {least}at most {settings.max_frames or TIMES}{times}"
+    return f"{settings.frames or FRAMES} frames, {_PLACES[settings.sampling]}{times}"
+
+
+_PLACES = {
+    "ends": "uniform, first and last included",
+    "middle": "the middle of equal segments",
+    "inside": "uniform, at i x length / (N + 1)",
+}
+
+
 def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) -> list[int]:
     """Return the numbers of a clip's frames that are sent, in their order and with repeats.
 
@@ -113,6 +157,7 @@ def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) 
         MediaError: a span or a time lies outside of the clip; a rule needs a rate, names a frame that is not there, or
             is combined with settings that select frames too.
     """
+    settings = effective(video, settings)
     if not timeline.tick and (
         settings.fps is not None or video.times or video.start is not None or video.end is not None
     ):
@@ -132,7 +177,7 @@ def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) 
         check_own_frames(video.pick.name, settings)
         return [first + number for number in _picked(video.pick, total, timeline.rate, key)]
     if settings.fps is None:
-        return [first + number for number in frame_numbers(total, settings.frames, settings.sampling)]
+        return [first + number for number in frame_numbers(total, settings.frames or FRAMES, settings.sampling)]
     times = frame_times(end - start - timeline.early, settings.fps, settings.max_frames or TIMES)
     least = settings.min_frames or 1
     if len(times) < least:
@@ -179,7 +224,7 @@ def _picked(pick: Pick, total: int, rate: float, key: str) -> list[int]:
 
 def check_own_frames(rule: str, settings: MediaSettings) -> None:
     """Raise MediaError if the settings select frames although the question does so itself, by `rule`."""
-    if settings.fps is not None or settings.frames != MediaSettings().frames:
+    if settings.fps is not None or settings.frames is not None:
         option = f"--fps {settings.fps:g}" if settings.fps is not None else f"--frames {settings.frames}"
         raise MediaError(
             f"the benchmark selects the frames of each video ({rule}), which {option} contradicts",
@@ -193,13 +238,15 @@ def shown_at_most(video: Video, settings: MediaSettings) -> int:
         return video.pick.most
     if video.times:
         return len(video.times)
+    settings = effective(video, settings)
     if video.blob is None and (settings.fps is None or video.fps > 0):
         return len(drawn_numbers(video, settings))
-    return settings.frames if settings.fps is None else settings.max_frames or TIMES
+    return settings.frames or FRAMES if settings.fps is None else settings.max_frames or TIMES
 
 
 def drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
     """Return the numbers of the frames of a drawn clip (`Video.frames`) that are sent. Raises MediaError as `chosen`."""
+    settings = effective(video, settings)
     total, timed = len(video.frames), settings.fps is not None or video.times or video.start is not None
     if timed and not video.fps > 0:
         raise MediaError(f"a drawn clip of {total} frames has a rate of {video.fps} frames per second")

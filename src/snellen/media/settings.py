@@ -13,7 +13,7 @@ from snellen.errors import UsageError
 from snellen.media import corruptions
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import PNG_LEVEL
-from snellen.media.sampling import TIMES
+from snellen.media.sampling import TIMES, frames_rule
 from snellen.types import MediaSettings
 
 _DEFAULTS = MediaSettings()
@@ -52,7 +52,7 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
     rate = settings.fps
     if rate is not None and not (isfinite(rate) and rate > 0):
         raise UsageError(f"--fps {rate}: a number of frames a second above 0 was expected", "Example: --fps 1.")
-    if rate is not None and settings.frames != _DEFAULTS.frames:
+    if rate is not None and settings.frames is not None:
         raise both_frames_and_fps(settings.frames, rate)
     _check_frames(settings)
     if settings.video == "native":
@@ -79,9 +79,11 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
 def _check_frames(settings: MediaSettings) -> None:
     """Raise UsageError for settings of frames that contradict each other, or that have no effect."""
     least, most = settings.min_frames, settings.max_frames
-    if settings.fps is None and (least or most):
+    if settings.frames is not None and (least or most):
         option = f"--min-frames {least}" if least else f"--max-frames {most}"
-        raise UsageError(f"{option} bounds the frames of --fps, which is not given.", "Add --fps, or use --frames.")
+        raise UsageError(
+            f"{option} bounds the frames of --fps, and --frames {settings.frames} is given.", "Omit one of them."
+        )
     if least and least > (most or TIMES):
         raise UsageError(f"--min-frames {least} is more than --max-frames {most or TIMES}.", "Give a smaller minimum.")
     if settings.fps is not None and settings.sampling != _DEFAULTS.sampling:
@@ -163,20 +165,8 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
     }
 
 
-_PLACES = {
-    "ends": "uniform, first and last included",
-    "middle": "the middle of equal segments",
-    "inside": "uniform, at i x length / (N + 1)",
-}
-
-
 def _frames_rule(settings: MediaSettings) -> str:
-    if settings.video == "native":
-        return "none: the file is sent"
-    if settings.fps is not None:
-        least = f", at least {settings.min_frames}" if settings.min_frames else ""
-        return f"those shown at k / fps seconds, at most {settings.max_frames or TIMES}{least}"
-    return _PLACES[settings.sampling]
+    return "none: the file is sent" if settings.video == "native" else frames_rule(settings)
 
 
 def _corruption_rule(settings: MediaSettings) -> str:

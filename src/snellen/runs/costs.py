@@ -18,6 +18,7 @@ from snellen.engine.retry import checked_reply
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted, read_header
+from snellen.media.sampling import shown_at_most
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.prices import FoundPrice, Price, PriceSource, find_price, provider_of
 from snellen.models.base import effective
@@ -158,7 +159,7 @@ class PromptTotals:
             if isinstance(part, Text):
                 characters += len(part.text)
             elif isinstance(part, Video):
-                tokens += self._tokens_of(None) * self._media.frames
+                tokens += self._tokens_of(None) * shown_at_most(part, self._media)
                 self.videos += requests
             else:
                 size, can_read = self._image_size(part)

@@ -19,11 +19,12 @@ from snellen.benchmarks.acuity.drawing import png
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart.questions import ChartQuestion
 from snellen.benchmarks.chart.rng import Stream
+from snellen.media import FRAMES
 from snellen.scoring.psychometrics.curve import EQUAL_PAIR
 from snellen.scoring.psychometrics.estimate import BATCH
 from snellen.sources.blobs import Drawn
 from snellen.text import shorten
-from snellen.types import Image, Kind, MediaSettings, Part, Pick, Prompt, Sample, Text, Video
+from snellen.types import Image, Kind, Part, Pick, Prompt, Sample, Text, Video
 
 VERSION = "1"
 LONGEST_ID = 200
@@ -206,7 +207,7 @@ def _images(drawn: _DrawnQuestion) -> list[Part]:
     if not attribute.clip:
         return list(images)
     # More frames than a run sends unless it is asked for more: a rule of one's own sends all of them.
-    pick = Pick("every frame", _every, len(images)) if len(images) > MediaSettings().frames else None
+    pick = Pick("every frame", _every, len(images)) if len(images) > FRAMES else None
     return [Video(frames=images, pick=pick)]
 
 

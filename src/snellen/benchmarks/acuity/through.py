@@ -31,7 +31,6 @@ _WORDS = {
     "square": "a square of {} px",
 }
 _CHANGE = re.compile(rf"({'|'.join(_WORDS)})(?:-([0-9.]+(?:e[+-]?[0-9]+)?))?")
-_FRAMES = MediaSettings()
 
 
 def change_names(media: MediaSettings) -> str:
@@ -65,7 +64,7 @@ def with_media(data: Data, media: MediaSettings) -> Data:
             leave frames of clips out.
     """
     clips = [each.name for each in plan(data.options).conditions if each.attribute.clip]
-    if clips and (media.fps is not None or media.frames != _FRAMES.frames):
+    if clips and (media.fps is not None or media.frames is not None):
         option = f"--frames {media.frames}" if media.fps is None else f"--fps {media.fps:g}"
         raise UsageError(
             f"{option} leaves frames out, and {clips[0]} measures what happens between frames. No request was sent.",

@@ -55,6 +55,7 @@ OPTIONS: Mapping[str, str] = {
     "prompt-language": "the language of requests such as 'Answer with a number.': auto (default, that of the questions), en, de …",
     "prompt": "letters (default), kit-mcq (VLMEvalKit's form), or question: the question as it stands",
     "without_image": "stop (default): leave out rows without an image; keep: ask them",
+    "subtitles": "of videos, where a column has them: frames (those spoken at the frames), full, between (the frames), off",
     "file": "the table in a folder, an archive or a data set of the hub",
     "config": "the configuration of a data set of the hub",
     "split": "the split of a data set of the hub",
@@ -216,6 +217,10 @@ def _chosen(declaration: Declaration, data: Data) -> Declaration:
         if without not in ("stop", "keep", "drop"):
             raise UsageError(f"-o without_image={without}: stop, keep or drop was expected")
         declaration = structs.replace(declaration, without_image=without)
+    if (shown := data.options.get("subtitles")) is not None:
+        if shown not in ("off", "frames", "full", "between"):
+            raise UsageError(f"-o subtitles={shown}: frames, full, between or off was expected")
+        declaration = structs.replace(declaration, frames=structs.replace(declaration.frames, subtitles=shown))
     return declaration
 
 

@@ -24,7 +24,7 @@ from snellen.benchmarks.table.cells import (
     whole,
 )
 from snellen.benchmarks.table.column_names import IMAGE_IDS, plain_name, role_names
-from snellen.benchmarks.table.declaration import OWN_NAMES, AnswerForm, Cell, CellSpec
+from snellen.benchmarks.table.declaration import OF_CLIPS, OWN_NAMES, AnswerForm, Cell, CellSpec
 from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
 from snellen.benchmarks.table.gold_regions import box_columns, moment_columns
 from snellen.benchmarks.table.history import turns_of
@@ -43,12 +43,14 @@ from snellen.benchmarks.table.option_columns import (
 )
 from snellen.benchmarks.table.rows import columns_of, plain_text
 from snellen.errors import UsageError
+from snellen.media.subtitles import seconds_of
 from snellen.scoring.answers import AnswerContext, GoldError
 
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
 ROLES = (
     *("id", "image", "video", "question", "options", "answer", "kind", "hint", "rubric", "history", "system"),
+    *OF_CLIPS,
     "category",
 )
 FORMS = tuple(form for form in get_args(AnswerForm) if form)
@@ -163,6 +165,11 @@ class _Table:
             raise self._refusal()
         if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
             self._take("hint", hints[0])
+        for role in OF_CLIPS if "video" in self.roles else ():
+            if role not in self.mapping and (
+                found := [c for c in self._named(role, strong=True) if self._fits(role, c)]
+            ):
+                self._take(role, found[0])
         if "rubric" not in self.mapping and (rubrics := self._named("rubric", strong=True)):
             self._take("rubric", rubrics[0])
         ids = () if "id" in self.mapping else tuple(self._named("id", strong=True))
@@ -337,6 +344,15 @@ class _Table:
                 joined = "+".join(candidates[:4])
                 self.problems.append(problem._replace(hint=f"{problem.hint} All of them: --map {role}={joined}."))
         self._take(role, tuple(candidates) if len(candidates) > 1 else candidates[0])
+
+    def _fits(self, role: str, column: str) -> bool:
+        """Return True if a column holds what its name says of a clip; `start` and `end` may be what is asked for."""
+        if role in ("subtitles", "frame_times"):
+            return column not in self.in_use
+        try:
+            return column not in self.in_use and all(seconds_of(value) >= 0 for value in self._values(column)[:100])
+        except ValueError:
+            return False
 
     def _is_empty_image(self, column: str) -> bool:
         """Return True for a column of images by its name that no row has a value in."""

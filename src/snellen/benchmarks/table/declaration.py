@@ -119,7 +119,22 @@ class Source(Strict, frozen=True):
 
 
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OWN_NAMES = ("id", "image", "video", "question", "options", "answer", "hint", "rubric", "history", "system", "kind")
+OF_CLIPS = ("video_start", "video_end", "frame_times", "subtitles")
+"""Values of a clip: seconds between which its frames lie, seconds of its frames, and what is said in it."""
+OWN_NAMES = (
+    *OF_CLIPS,
+    "id",
+    "image",
+    "video",
+    "question",
+    "options",
+    "answer",
+    "hint",
+    "rubric",
+    "history",
+    "system",
+    "kind",
+)
 """Names of a row's values that mean something to Snellen; every other name becomes meta."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from snellen.benchmarks.base import DataReading
 from snellen.benchmarks.table.answers import WORDS
-from snellen.benchmarks.table.declaration import OWN_NAMES, Cell, CellSpec
+from snellen.benchmarks.table.declaration import OF_CLIPS, OWN_NAMES, Cell, CellSpec
 from snellen.benchmarks.table.languages import ENGLISH, languages
 from snellen.benchmarks.table.survey import Survey, described
 from snellen.benchmarks.table.wording import is_plain
@@ -107,7 +107,19 @@ def _kind(kind: str, surveyed: Survey, *, several: bool) -> str:
 def _columns(surveyed: Survey) -> Iterator[str]:
     rules = surveyed.rules
     rows = rules.declaration.rows
-    for role in ("question", "options", "answer", "kind", "image", "video", "hint", "rubric", "history", "system"):
+    for role in (
+        "question",
+        "options",
+        "answer",
+        "kind",
+        "image",
+        "video",
+        *OF_CLIPS,
+        "hint",
+        "rubric",
+        "history",
+        "system",
+    ):
         if not rows.get(role) or role in surveyed.lacking or (role == "options" and rules.in_question):
             continue
         form = ""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.table.alike import AlikeTexts, options_level
 from snellen.benchmarks.table.cells import accepted_texts, letters_of, number_of, plain_answer, truth_of, whole
-from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
+from snellen.benchmarks.table.declaration import OF_CLIPS, Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import (
     OPEN,
     ColumnFacts,
@@ -25,6 +25,8 @@ from snellen.benchmarks.table.gold_regions import joined_columns
 from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.languages import ENGLISH, truth_words
+from snellen.benchmarks.table.literals import NoLiteralError, is_literal
+from snellen.benchmarks.table.literals import literal as read_literal
 from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.meta import values_reader
 from snellen.benchmarks.table.operations import (
@@ -42,12 +44,14 @@ from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import open_alpha, open_image
+from snellen.media.subtitles import SUBTITLE_SUFFIXES, seconds_of
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.scoring.areas import mask_runs
 from snellen.scoring.coordinates import SIDES, Coordinates
 from snellen.scoring.grounding import blob_size, require_gold
 from snellen.scoring.rules.vlmevalkit import literal
-from snellen.types import Blob, Image, Kind, MediaSettings, Video
+from snellen.sources.blobs import BytesBlob
+from snellen.types import Blob, Image, Kind, MediaSettings, Subtitles, Video
 
 CUT = 80
 NO_MEDIA: tuple[tuple[Blob, ...], tuple[Video, ...]] = ((), ())
@@ -327,7 +331,56 @@ def media_of(
             blob for cell in (cells if isinstance(cells, list) else [cells]) for blob in look(cell, root, references)
         ]
     images = tuple(blob for blob in blobs if not is_video(blob))
-    return images, tuple(Video(blob) for blob in blobs if is_video(blob))
+    clips = [blob for blob in blobs if is_video(blob)]
+    return images, tuple(_clip(blob, row, number, rules, root) for blob in clips)
+
+
+def _clip(blob: Blob, row: Mapping[str, Any], number: int, rules: TableRules, root: ImageRoot) -> Video:
+    """Return a clip with what the row says of it. Raises CellError."""
+    cells = {
+        role: "" if (cell := value(spec, row, number)) is None or cell != cell else cell
+        for role in OF_CLIPS
+        if (spec := rules.spec(role)) is not None
+    }
+    try:
+        start, end = (None if cells.get(role, "") == "" else seconds_of(cells[role]) for role in OF_CLIPS[:2])
+        listed = cells.get("frame_times", "")
+        if isinstance(listed, str):
+            listed = (
+                read_literal(listed) if is_literal(listed) else [part for part in listed.split(",") if part.strip()]
+            )
+        times = tuple(seconds_of(time) for time in (listed if isinstance(listed, list) else [listed]))
+    except (ValueError, NoLiteralError) as error:
+        raise CellError(f"its part of the video: {error}") from error
+    declared = rules.declaration.frames
+    subtitles = None
+    if "subtitles" in cells and declared.subtitles != "off":
+        words = declared.subtitles_before, declared.subtitles_after, declared.subtitles_absent
+        subtitles = Subtitles(
+            _subtitles(cells["subtitles"], root, absent=words[2]), declared.subtitles or "frames", *words
+        )
+    return Video(blob, start=start, end=end, times=times, subtitles=subtitles, usual=declared.usual)
+
+
+def _subtitles(cell: Any, root: ImageRoot, *, absent: str) -> Blob | None:
+    """Return the subtitles of a cell: a file, their text, or a list of lines; None where there are none.
+
+    Raises:
+        CellError: the file is not there, and no text stands in its place.
+    """
+    if isinstance(cell, (list, dict)):
+        return BytesBlob("its subtitles", msgspec.json.encode(cell)) if cell else None
+    text = str(cell).strip()
+    if not text or "-->" in text or is_literal(text):
+        return BytesBlob("its subtitles", text.encode()) if text else None
+    for suffix in ("", *SUBTITLE_SUFFIXES):
+        if (blob := root.find(f"{text}{suffix}")) is not None:
+            return blob
+    if absent:
+        return None
+    raise CellError(
+        f"its subtitles {text[:80]!r} are not among the files; add their folder with --images, or empty the cell"
+    )
 
 
 def _clips(cell: Any, root: ImageRoot, references: References | None) -> tuple[Blob, ...]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from snellen.benchmarks.table.cell_form import Cell, Strict
-from snellen.types import Kind
+from snellen.types import Kind, MediaSettings
 
 
 class EasiNames(Strict, frozen=True):
@@ -178,8 +178,15 @@ class FramesRule(Strict, frozen=True):
     Attributes:
         count: how many.
         rate: how many a second, in place of a number.
-        rule: VLMEvalKit's formula: even steps from first to last (`uniform`), the last once more (`tail`), or inside of both
-            ends (`inner`).
+        least, most: bounds of a rate's number of frames.
+        rule: of a number: evenly from the first frame to the last (`ends`), in the middle of equal segments (`middle`), or
+            between both ends (`inside`). Of a set: VLMEvalKit's formula: even steps from first to last (`uniform`), the
+            last once more (`tail`), or inside of both ends (`inner`).
+        timestamps: the time is written before each frame.
+        subtitles: which are shown, where [rows] has them: those at the `frames`, in a list behind them; `full`: all; `between`:
+            those at the frames, between them; `off`: none.
+        subtitles_before, subtitles_after: texts around the list.
+        subtitles_absent: a text in place of an empty list; files of subtitles may then be missing.
         lmms: lmms-eval picks frames too; else it hands the file over, and how many are shown is the model's business.
         by_subset: the name of the subset says how many, and `count` is for a subset of all frames.
         clips: questions show clips that are given as frames.
@@ -187,10 +194,32 @@ class FramesRule(Strict, frozen=True):
 
     count: int = 0
     rate: float = 0.0
-    rule: Literal["uniform", "tail", "inner"] = "uniform"
+    least: int = 0
+    most: int = 0
+    rule: Literal["", "ends", "middle", "inside", "uniform", "tail", "inner"] = ""
+    timestamps: bool = False
+    subtitles: Literal["", "off", "frames", "full", "between"] = ""
+    subtitles_before: str = ""
+    subtitles_after: str = ""
+    subtitles_absent: str = ""
     lmms: bool = False
     by_subset: bool = False
     clips: bool = False
+
+    @property
+    def usual(self) -> MediaSettings | None:
+        """Return the settings of a table that is no set; None where nothing is declared."""
+        if not (self.count or self.rate or self.timestamps):
+            return None
+        sampling = cast(Literal["ends", "middle", "inside"], self.rule or "ends")
+        return MediaSettings(
+            frames=self.count or None,
+            fps=self.rate or None,
+            min_frames=self.least or None,
+            max_frames=self.most or None,
+            sampling=sampling,
+            timestamps=self.timestamps,
+        )
 
 
 Order: TypeAlias = Literal[

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import structs
 
 from snellen.errors import DataError, InputError, MediaError, ModelError, UsageError
-from snellen.media import MediaCache, images_unchanged
+from snellen.media import MediaCache, clip_parts, images_unchanged
+from snellen.media.clip_parts import file_text
 from snellen.media.encode import Encoded
 from snellen.models.api.services import Service, service
 from snellen.models.base import ModelOptions, effective
@@ -189,10 +190,12 @@ class BodyWriter:
 
     async def _put(self, part: Part, draft: _Draft) -> None:
         if isinstance(part, Video) and not self._native:
-            for number, frame in enumerate(await self._media.fetch_frames(part)):
-                if part.pick is not None and (label := part.pick.text_before(number)) is not None:
-                    await self._put(label, draft)
-                await self._put(frame, draft)
+            for shown in clip_parts(part, await self._media.fetch_frames(part), self._media.settings):
+                await self._put(shown, draft)
+            return
+        if isinstance(part, Video) and (spoken := file_text(part)):
+            await self._put(structs.replace(part, subtitles=None), draft)
+            await self._put(Text(spoken), draft)
             return
         if isinstance(part, Text):
             piece = self.text_part(part.text)

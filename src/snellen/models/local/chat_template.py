@@ -9,7 +9,7 @@ from msgspec import Struct
 from PIL import Image as pillow
 
 from snellen.errors import BadRequestError
-from snellen.media import open_image, shown_at_most
+from snellen.media import clip_parts, open_image, shown_at_most
 from snellen.types import Image, MediaSettings, Part, ProcessedImage, Prompt, Text, Turn, Video
 
 if TYPE_CHECKING:
@@ -74,14 +74,11 @@ def _content(
     """Return the content of one message; its images are added to `sent`."""
     content: list[dict[str, Any]] = []
     for part in parts:
-        if isinstance(part, Text):
-            content.append({"type": "text", "text": part.text})
-            continue
-        pick = part.pick if isinstance(part, Video) else None
-        for number, image in enumerate(frames(part) if isinstance(part, Video) else (part,)):
-            if pick is not None and (label := pick.text_before(number)) is not None:
-                content.append({"type": "text", "text": label.text})
-            opened = open_image(image, media)
+        for shown in clip_parts(part, frames(part), media) if isinstance(part, Video) else (part,):
+            if isinstance(shown, Text):
+                content.append({"type": "text", "text": shown.text})
+                continue
+            opened = open_image(shown, media)
             sent.append(SentImage(*opened.size, hashlib.sha256(opened.tobytes()).hexdigest()))
             content.append({"type": "image", "image": opened})
     return content

@@ -133,6 +133,10 @@ def example_of(
             parts.append(ExamplePart("text", text=part.text))
         elif isinstance(part, Video):
             name = f"{len(part.frames)} frames" if part.blob is None else part.blob.key
+            if part.start is not None or part.end is not None:
+                name += f", from {part.start or 0:g} s to {'its end' if part.end is None else f'{part.end:g} s'}"
+            name += f", frames at {', '.join(f'{time:g}' for time in part.times)} s" if part.times else ""
+            name += f", subtitles ({part.subtitles.show})" if part.subtitles is not None else ""
             parts.append(ExamplePart("video", name=name))
         elif isinstance(part, Image):
             parts.append(_image_part(part.blob.key, image_facts[part.blob.key], settings))

@@ -106,7 +106,7 @@ class QuestionCases:
     limit: int | None = None
     shuffled: bool = True
     time_limit: float | None = None
-    frames: int = 8
+    frames: int | None = None
     clock: Callable[[], float] = time.monotonic
     template: str = ""
     steps: Mapping[str, str] = field(default_factory=lambda: {"queue": "Questions", "agreement": "Agreement"})

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from snellen.runs.reviews.agreement import ReviewAgreement
-from snellen.types import MediaSettings, Part
+from snellen.types import Part
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ShownCase:
     blind: str
     view: Mapping[str, Any]
     parts: tuple[Part, ...] = ()
-    frames: int = MediaSettings().frames
+    frames: int | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     enter: bool = False
     hidden: Mapping[str, str] = field(default_factory=dict)

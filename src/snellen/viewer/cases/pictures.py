@@ -271,13 +271,19 @@ def _video(
                     for recorded, names in _compared(frozenset((digest,)), senders, place + at).items()
                 )
                 picture = ShownPicture("", _kept(data, frame.blob.key, store), () if native else sent)
-            pictures.append(replace(picture, label=f"{label}, frame {at + 1} of {len(images)}{whose}"))
+            pictures.append(replace(picture, label=f"{label}, frame {at + 1} of {len(images)}{whose}{_moment(frame)}"))
         if len(images) > space:
             pictures.append(ShownPicture(label, note=f"{len(images) - space:,} more frames{whose} are not shown"))
         if native:
             note = f"{label} was sent as a file{whose}; these are frames of it"
             pictures.append(ShownPicture(label, note=note))
     return pictures, most
+
+
+def _moment(frame: Image) -> str:
+    """Return when a frame of a file is shown, for its label."""
+    seconds = getattr(frame.blob, "seconds", None)
+    return "" if seconds is None else f", {seconds:.1f} s"
 
 
 def _sent_digests(blob: Blob, digest: str, media: MediaSettings, senders: Sequence[Sender]) -> frozenset[str]:

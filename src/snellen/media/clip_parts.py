@@ -1,0 +1,95 @@
+"""What a model reads of a clip: its frames, with labels, times and subtitles as text beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from snellen.errors import MediaError
+from snellen.media.sampling import drawn_numbers, effective
+from snellen.types import Image, MediaSettings, Subtitles, Text, Video
+
+if TYPE_CHECKING:
+    from snellen.media.subtitles import Line
+
+
+def clip_parts(video: Video, frames: Sequence[Image], settings: MediaSettings) -> list[Text | Image]:
+    """Return the parts of a prompt that a clip becomes.
+
+    Labels of a pick and times stand before their frames. Subtitles stand behind all frames, or `between` them: a line comes
+    before the first frame behind its middle, as LongVideoBench's authors place it.
+
+    Args:
+        video: the clip.
+        frames: those that are sent, as `MediaCache.frames` returns them.
+        settings: the run's.
+
+    Raises:
+        DataError, MissingExtraError: the subtitles cannot be read.
+    """
+    shown = effective(video, settings)
+    times = _seconds(video, frames, shown) if shown.timestamps or video.subtitles is not None else []
+    between, behind = _subtitles(video, times)
+    parts: list[Text | Image] = []
+    for number, frame in enumerate(frames):
+        while between and between[0][0] < times[number]:
+            parts.append(Text(between.pop(0)[1]))
+        if video.pick is not None and (label := video.pick.text_before(number)) is not None:
+            parts.append(label)
+        if shown.timestamps:
+            parts.append(Text(f"<{times[number]:.1f} seconds>"))
+        parts.append(frame)
+    return [*parts, *(Text(text) for _, text in between), *([Text(behind)] if behind else [])]
+
+
+def file_text(video: Video) -> str:
+    """Return the subtitles of a clip that is sent as a file; empty without any.
+
+    Raises:
+        MediaError: a part of the file is asked for, or the frames decide which subtitles are shown.
+        DataError, MissingExtraError: they cannot be read.
+    """
+    if video.start is not None or video.end is not None or video.times:
+        raise MediaError(
+            "a part of the video is asked for, by its start, its end or the times of its frames, and --video native sends "
+            "the whole file",
+            "Pass --video frames.",
+        )
+    if video.subtitles is None:
+        return ""
+    if video.subtitles.show != "full":
+        raise MediaError(
+            f"the subtitles of a video are those at its frames ({video.subtitles.show}), and the frames of a file are picked "
+            "by the model's server",
+            "Pass --video frames, or -o subtitles=full.",
+        )
+    return _subtitles(video, [])[1]
+
+
+def _seconds(video: Video, frames: Sequence[Image], settings: MediaSettings) -> list[float]:
+    """Return the second at which each frame is shown."""
+    if video.blob is None:
+        rate = video.fps if video.fps > 0 else 1.0
+        return [number / rate for number in drawn_numbers(video, settings)]
+    return [getattr(frame.blob, "seconds", 0.0) for frame in frames]
+
+
+def _subtitles(video: Video, times: Sequence[float]) -> tuple[list[tuple[float, str]], str]:
+    """Return the lines between frames, each with its middle, and the text behind all frames."""
+    subtitles = video.subtitles
+    if subtitles is None:
+        return [], ""
+    lines = _lines(video, subtitles, times)
+    if subtitles.show == "between":
+        return [((line.start + line.end) / 2, line.text) for line in lines], ""
+    listed = "\n".join(line.text for line in lines) or subtitles.absent
+    return [], f"{subtitles.before}{listed}{subtitles.after}" if listed else ""
+
+
+def _lines(video: Video, subtitles: Subtitles, times: Sequence[float]) -> list[Line]:
+    from snellen.media.subtitles import at_frames, in_span, read_subtitles
+
+    if subtitles.blob is None:
+        return []
+    lines = read_subtitles(subtitles.blob)
+    return in_span(lines, video.start, video.end) if subtitles.show == "full" else at_frames(lines, times)

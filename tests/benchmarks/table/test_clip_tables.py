@@ -1,0 +1,156 @@
+"""Tables of questions about clips: spans, times and subtitles in columns, and what reaches the model."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import snellen
+from media.clips import clip
+from servers.oracle import OracleServer, SentQuestion
+from snellen.benchmarks.base import Data
+from snellen.benchmarks.table.benchmark import open_table
+from snellen.cli import main
+from snellen.errors import UsageError
+from snellen.types import MediaSettings, Video
+
+SRT = "1\n00:00:01,000 --> 00:00:01,900\nIt turns.\n"
+
+
+def folder_with_clip(folder: Path) -> Path:
+    (folder / "a.mp4").write_bytes(clip(30, codec="libx264"))
+    (folder / "a.srt").write_text(SRT)
+    return folder
+
+
+def csv(folder: Path, *lines: str) -> str:
+    (folder / "t.csv").write_text("\n".join(lines) + "\n")
+    return str(folder / "t.csv")
+
+
+def first_video(path: str, **options: str) -> Video:
+    data = Data(options=options)
+    sample = next(open_table(path).samples(data))
+    return next(part for part in sample.prompt.parts if isinstance(part, Video))
+
+
+def sent(path: str, folder: Path, **settings) -> SentQuestion:
+    with OracleServer(lambda question: "yes") as server:
+        snellen.evaluate(path, "api:oracle", base_url=server.url, out=folder / "run", **settings)
+    return server.requests[-1]
+
+
+def test_start_end_and_subtitles_are_recognised_and_told(tmp_path, capsys):
+    path = csv(
+        folder_with_clip(tmp_path), "video,question,answer,start,end,srt", "a.mp4,Does it turn?,yes,0:01,2.5,a.srt"
+    )
+    video = first_video(path)
+    assert (video.start, video.end) == (1.0, 2.5) and video.subtitles.show == "frames"
+    main(["check", path, "--samples", "1"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "video_start ← `start`" in told and "subtitles ← `srt`" in told
+    assert "a.mp4, from 1 s to 2.5 s, subtitles (frames)]" in told
+
+
+def test_start_and_end_stay_the_answer_where_nothing_else_is_one(tmp_path):
+    path = csv(
+        folder_with_clip(tmp_path), "video,question,start,end", "a.mp4,When does it turn?,1,2", "a.mp4,When?,0,1"
+    )
+    video = first_video(path)
+    assert video.start is None and video.end is None
+
+
+def test_columns_that_hold_no_times_are_no_span(tmp_path):
+    path = csv(folder_with_clip(tmp_path), "video,question,answer,start", "a.mp4,Does it turn?,yes,kitchen")
+    assert first_video(path).start is None
+
+
+def test_a_cell_that_is_no_time_leaves_its_row_out(tmp_path, capsys):
+    path = csv(folder_with_clip(tmp_path), "video,question,answer,s", "a.mp4,Does it?,yes,soon", "a.mp4,Has it?,yes,1")
+    main(["check", path, "--map", "video_start=s"])
+    assert "'soon' is no time" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("cell", "times"), [('"[2.5, 0]"', (2.5, 0.0)), ('"0:02.5, 0"', (2.5, 0.0)), ("1", (1.0,))])
+def test_times_of_frames_stand_in_a_column(tmp_path, cell, times):
+    path = csv(folder_with_clip(tmp_path), "video,question,answer,frame_times", f"a.mp4,Does it turn?,yes,{cell}")
+    assert first_video(path).times == times
+    assert len(sent(path, tmp_path).images) == len(times)
+
+
+def test_subtitles_may_stand_in_the_table_themselves(tmp_path):
+    rows = [
+        {"video": "a.mp4", "question": "Does it turn?", "answer": "yes", "subtitles": subtitles}
+        for subtitles in (SRT, [{"start": 1.0, "end": 1.9, "text": "It turns."}])
+    ]
+    folder_with_clip(tmp_path)
+    for number, row in enumerate(rows):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(row))
+        request = sent(str(tmp_path / f"{number}.jsonl"), tmp_path / str(number), media=MediaSettings(fps=1.0))
+        assert request.parts[3] == "It turns."
+
+
+def test_frames_times_and_subtitles_reach_the_model_from_an_archive(tmp_path):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    folder_with_clip(inner)
+    with zipfile.ZipFile(tmp_path / "videos.zip", "w") as archive:
+        archive.write(inner / "a.mp4", "videos/a.mp4")
+        archive.write(inner / "a.srt", "subtitles/a.srt")
+    (tmp_path / "t.csv").write_text("clip_name,q,gold,sub\na,Does it turn?,yes,a\n")
+    (tmp_path / "set.toml").write_text(
+        'name = "turns"\n[source]\ncsv = "t.csv"\nimages = "videos.zip"\n'
+        '[rows]\nvideo = "clip_name"\nquestion = "q"\nanswer = "gold"\nsubtitles = "sub"\n'
+        '[frames]\nrate = 1\ntimestamps = true\nsubtitles = "frames"\nsubtitles_before = "Spoken:\\n"\n'
+        '[score]\nread = "yes-no"\n'
+    )
+    request = sent(str(tmp_path / "set.toml"), tmp_path)
+    kinds = [re.sub("^<[0-9a-f]{12}>$", "frame", part) for part in request.parts]
+    assert kinds[:7] == [
+        "<0.0 seconds>",
+        "frame",
+        "<1.0 seconds>",
+        "frame",
+        "<2.0 seconds>",
+        "frame",
+        "Spoken:\nIt turns.",
+    ]
+    declared = str(tmp_path / "set.toml")
+    fewer = sent(declared, tmp_path / "fewer", media=MediaSettings(frames=2))
+    assert len(fewer.images) == 2, "what the user asks for comes first"
+    off = sent(declared, tmp_path / "off", benchmark_options={"subtitles": "off"})
+    assert not any("Spoken" in part for part in off.parts)
+
+
+def test_a_run_records_the_declared_frames_and_another_declaration_is_another_run(tmp_path):
+    folder_with_clip(tmp_path)
+    (tmp_path / "t.csv").write_text("video,question,answer\na.mp4,Does it turn?,yes\n")
+
+    def declared(frames: str) -> str:
+        (tmp_path / "set.toml").write_text(
+            'name = "turns"\n[source]\ncsv = "t.csv"\n[rows]\nvideo = "video"\nquestion = "question"\nanswer = "answer"\n'
+            f'[frames]\n{frames}\n[score]\nread = "yes-no"\n'
+        )
+        return str(tmp_path / "set.toml")
+
+    with OracleServer(lambda question: "yes") as server:
+        run = snellen.evaluate(declared("count = 4"), "api:oracle", base_url=server.url, out=tmp_path / "run")
+        assert "4 frames, uniform, first and last included" in json.dumps(run.meta.identity)
+
+
+def test_missing_subtitles_leave_the_row_out_unless_a_text_stands_for_them(tmp_path, capsys):
+    path = csv(
+        folder_with_clip(tmp_path), "video,question,answer,srt", "a.mp4,Does it turn?,yes,b.srt", "a.mp4,Is it?,yes,"
+    )
+    main(["check", path])
+    assert "subtitles 'b.srt' are not among the files" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_unknown_rule_of_subtitles_is_refused(tmp_path):
+    path = csv(folder_with_clip(tmp_path), "video,question,answer,srt", "a.mp4,Does it turn?,yes,a.srt")
+    with pytest.raises(UsageError, match="subtitles=some"):
+        first_video(path, subtitles="some")

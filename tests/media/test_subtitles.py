@@ -1,0 +1,139 @@
+"""Subtitles: their files, the lines at the frames, and where they stand in a prompt."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from clips import clip
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snellen.errors import DataError, MediaError
+from snellen.media import clip_parts, frames
+from snellen.media.clip_parts import file_text
+from snellen.media.subtitles import Line, at_frames, in_span, read_subtitles, seconds_of
+from snellen.sources import BytesBlob
+from snellen.types import Image, MediaSettings, Subtitles, Text, Video
+
+SRT = """1
+00:00:00,500 --> 00:00:01,200
+A <i>wren</i>
+sings.
+
+2
+00:00:01,000 --> 00:00:02,500
+{\\an8}It flies.
+
+3
+00:00:02,800 --> 00:00:02,900
+Gone.
+"""
+LINES = [Line(0.5, 1.2, "A wren sings."), Line(1.0, 2.5, "It flies."), Line(2.8, 2.9, "Gone.")]
+
+
+def blob(text: str | bytes) -> BytesBlob:
+    return BytesBlob("s.srt", text if isinstance(text, bytes) else text.encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        SRT.encode(),
+        b"\xef\xbb\xbf" + SRT.replace("\n", "\r\n").encode(),
+        SRT.encode("utf-16"),
+        ("WEBVTT\n\n" + SRT.replace(",", ".").replace("{\\an8}", "")).encode(),
+        json.dumps([{"start": line.start, "end": line.end, "line": line.text} for line in LINES]).encode(),
+        json.dumps({"segments": [{"timestamp": [line.start, line.end], "text": line.text} for line in LINES]}).encode(),
+        "\n".join(
+            json.dumps({"text": line.text, "start_time": f"00:00:0{line.start}", "end_time": line.end})
+            for line in LINES
+        ).encode(),
+    ],
+    ids=["srt", "srt with a mark and crlf", "utf-16", "vtt", "list", "object", "json lines"],
+)
+def test_every_form_gives_the_same_lines(data):
+    assert read_subtitles(blob(data)) == LINES
+
+
+def test_old_files_are_read_in_their_code_page():
+    assert read_subtitles(blob(SRT.replace("wren", "Zaunkönig").encode("cp1252")))[0].text == "A Zaunkönig sings."
+
+
+@pytest.mark.parametrize(
+    "text", ["[1, 2]", '[{"text": "a"}]', '[{"start": "soon", "end": 2, "text": "a"}]', "not subtitles"]
+)
+def test_a_file_of_another_form_is_an_error_that_names_it(text):
+    with pytest.raises(DataError, match=r"s\.srt"):
+        read_subtitles(blob(text))
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_any_bytes_give_lines_or_an_error_that_names_the_file(data):
+    try:
+        lines = read_subtitles(blob(data))
+    except DataError as error:
+        assert "s.srt" in error.message
+    else:
+        assert all(line.text for line in lines) and lines == sorted(lines, key=lambda line: (line.start, line.end))
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(75, 75.0), ("75.5", 75.5), ("1:15", 75.0), ("01:01:15,5", 3675.5), ("75s", 75.0), (0, 0.0)]
+)
+def test_times_are_read_as_people_write_them(value, seconds):
+    assert seconds_of(value) == seconds
+
+
+@pytest.mark.parametrize("value", [None, True, "", "soon", "-3", -1, float("nan"), float("inf"), "1:2:3:4"])
+def test_what_is_no_time_is_refused(value):
+    with pytest.raises(ValueError, match="time"):
+        seconds_of(value)
+
+
+def test_lines_at_frames_are_those_spoken_then_each_once_and_a_span_keeps_what_it_touches():
+    assert at_frames(LINES, [0.0, 1.1, 1.15]) == LINES[:2]
+    assert at_frames(LINES, [2.6, 3.0]) == []
+    assert in_span(LINES, 1.1, 2.0) == LINES[:2] and in_span(LINES, None, None) == LINES
+
+
+def texts(video: Video, settings: MediaSettings) -> list[str]:
+    """The parts of a clip, frames as their second."""
+    parts = clip_parts(video, frames(video, settings), settings)
+    return [part.text if isinstance(part, Text) else f"{part.blob.seconds:.1f}" for part in parts]
+
+
+def video(show: str, **words: str) -> Video:
+    return Video(blob=BytesBlob("c", clip(30)), subtitles=Subtitles(blob(SRT), show, **words))
+
+
+def test_subtitles_stand_behind_the_frames_or_between_them():
+    one_a_second = MediaSettings(fps=1.0)
+    assert texts(video("frames"), one_a_second) == ["0.0", "1.0", "2.0", "A wren sings.\nIt flies."]
+    assert (
+        texts(video("full", before="Said: ", after="."), one_a_second)[-1] == "Said: A wren sings.\nIt flies.\nGone.."
+    )
+    # The middle of the first line is 0.85 s, that of the second 1.75 s; no frame lies in the third.
+    assert texts(video("between"), one_a_second) == ["0.0", "A wren sings.", "1.0", "It flies.", "2.0"]
+    silent = video("frames", before="Said: ", absent="nothing")
+    assert texts(silent, MediaSettings(frames=1, fps=None)) == ["1.4", "Said: It flies."]
+    assert (
+        texts(Video(blob=silent.blob, subtitles=Subtitles(None, absent="No subtitles.")), one_a_second)[-1]
+        == "No subtitles."
+    )
+
+
+def test_times_stand_before_their_frames():
+    settings = MediaSettings(fps=1.0, timestamps=True)
+    assert texts(Video(blob=BytesBlob("c", clip(20))), settings) == ["<0.0 seconds>", "0.0", "<1.0 seconds>", "1.0"]
+    drawn = Video(frames=tuple(Image(BytesBlob(str(n), b"")) for n in range(20)), fps=10.0)
+    parts = clip_parts(drawn, frames(drawn, settings), settings)
+    assert [part.text for part in parts if isinstance(part, Text)] == ["<0.0 seconds>", "<1.0 seconds>"]
+
+
+def test_a_clip_that_is_sent_as_a_file_has_all_subtitles_or_none():
+    assert file_text(video("full")) == "A wren sings.\nIt flies.\nGone."
+    assert file_text(Video(blob=BytesBlob("c", b""))) == ""
+    for refused in (video("frames"), video("between"), Video(start=1.0), Video(times=(1.0,))):
+        with pytest.raises(MediaError, match=r"--video native|subtitles"):
+            file_text(refused)
