@@ -90,6 +90,7 @@ class Subtitles(Struct, frozen=True):
         show: `frames` lists the lines that are spoken at the frames shown, `full` all lines, `between` writes those of
             `frames` between the frames.
         before, after: texts around the list.
+        begins: second of the subtitles at which the clip begins.
         absent: the text in place of the list where no line is shown.
     """
 
@@ -98,6 +99,7 @@ class Subtitles(Struct, frozen=True):
     before: str = ""
     after: str = ""
     absent: str = ""
+    begins: float = 0.0
 
 
 class Video(Struct, frozen=True, tag="video"):

@@ -10,14 +10,15 @@ from snellen.media.sampling import drawn_numbers, effective
 from snellen.types import Image, MediaSettings, Subtitles, Text, Video
 
 if TYPE_CHECKING:
-    from snellen.media.subtitles import Line
+    from snellen.media.subtitles import Line as SubtitleLine
 
 
 def clip_parts(video: Video, frames: Sequence[Image], settings: MediaSettings) -> list[Text | Image]:
     """Return the parts of a prompt that a clip becomes.
 
-    Labels of a pick and times stand before their frames. Subtitles stand behind all frames, or `between` them: a line comes
-    before the first frame behind its middle, as LongVideoBench's authors place it.
+    Labels of a pick and times stand before their frames. Subtitles stand behind all frames, a line each, or joined by
+    blanks where each is a word; or `between` the frames: a line comes before the first frame behind its middle, and counts as
+    a second long at least, as LongVideoBench's authors have it.
 
     Args:
         video: the clip.
@@ -82,14 +83,18 @@ def _subtitles(video: Video, times: Sequence[float]) -> tuple[list[tuple[float, 
     lines = _lines(video, subtitles, times)
     if subtitles.show == "between":
         return [((line.start + line.end) / 2, line.text) for line in lines], ""
-    listed = "\n".join(line.text for line in lines) or subtitles.absent
+    are_words = all(" " not in line.text for line in lines)
+    listed = (" " if are_words else "\n").join(line.text for line in lines) or subtitles.absent
     return [], f"{subtitles.before}{listed}{subtitles.after}" if listed else ""
 
 
-def _lines(video: Video, subtitles: Subtitles, times: Sequence[float]) -> list[Line]:
-    from snellen.media.subtitles import at_frames, in_span, read_subtitles
+def _lines(video: Video, subtitles: Subtitles, times: Sequence[float]) -> list[SubtitleLine]:
+    from snellen.media.subtitles import Line, at_frames, in_span, read_subtitles
 
     if subtitles.blob is None:
         return []
-    lines = read_subtitles(subtitles.blob)
-    return in_span(lines, video.start, video.end) if subtitles.show == "full" else at_frames(lines, times)
+    begins = subtitles.begins
+    lines = [Line(line.start - begins, line.end - begins, line.text) for line in read_subtitles(subtitles.blob)]
+    if subtitles.show == "full":
+        return in_span(lines, video.start, video.end)
+    return at_frames(lines, times, least=1.0 if subtitles.show == "between" else 0.0)

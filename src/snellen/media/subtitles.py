@@ -133,9 +133,14 @@ def _plain(text: str) -> str:
     return " ".join(_TAG.sub("", text).split())
 
 
-def at_frames(lines: Iterable[Line], times: Sequence[float]) -> list[Line]:
-    """Return the lines that are spoken at one of the times, each once."""
-    return [line for line in lines if any(line.start <= time <= line.end for time in times)]
+def at_frames(lines: Iterable[Line], times: Sequence[float], least: float = 0.0) -> list[Line]:
+    """Return the lines that are spoken at one of the times, each once; a line counts as `least` seconds long around its middle."""
+    return [line for line in lines if any(_is_spoken(line, time, least) for time in times)]
+
+
+def _is_spoken(line: Line, time: float, least: float) -> bool:
+    more = max(least - (line.end - line.start), 0.0) / 2
+    return line.start - more <= time <= line.end + more
 
 
 def in_span(lines: Iterable[Line], start: float | None, end: float | None) -> list[Line]:

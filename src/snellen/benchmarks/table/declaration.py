@@ -73,6 +73,8 @@ class Source(Strict, frozen=True):
         images: a folder or archives of the images; a folder that is not there is an error.
         unpack: each row becomes one row for each element, which sets columns to the cells of others.
         explode: a column of lists: each row becomes one row for each element.
+        file_column: a column that is added, with the name of the row's file without its ending; of `test-00000-of-00001`
+            and its like that of the folder.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
         configs: of a set: the folders of its files, the first that is there; `*` is every folder, empty the root or `data/`.
         splits: of a set: names of its files, the first that is there.
@@ -104,6 +106,7 @@ class Source(Strict, frozen=True):
     images: str | tuple[str, ...] = ()
     unpack: tuple[Mapping[str, str], ...] = ()
     explode: str = ""
+    file_column: str = ""
     as_kit_reads: bool = False
     configs: tuple[str, ...] = ("",)
     splits: tuple[str, ...] = ()
@@ -119,8 +122,9 @@ class Source(Strict, frozen=True):
 
 
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OF_CLIPS = ("video_start", "video_end", "frame_times", "subtitles")
-"""Values of a clip: seconds between which its frames lie, seconds of its frames, and what is said in it."""
+OF_CLIPS = ("video_start", "video_end", "frame_times", "subtitles", "subtitles_start")
+"""Values of a clip: seconds between which its frames lie, seconds of its frames, what is said in it, and the second of the subtitles
+at which it begins."""
 OWN_NAMES = (
     *OF_CLIPS,
     "id",
@@ -245,6 +249,7 @@ Comparison: TypeAlias = Literal[
     "edit", "teds", "teds-of-mapping", "outline", "page", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
+    "opening-word", "moment",
 ]  # fmt: skip
 
 
@@ -277,7 +282,9 @@ class ScoreRule(Strict, frozen=True):
             (`<answer>`), `phrase` (behind "the answer is"), `ends` (a letter that opens or ends the reply), `json` and
             `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and, by patterns of harnesses,
             `first-letter`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
-            `option-letter`, `bracket-letter`, `word-letter`, `colon-letter`, `json-text`, `short-letter`.
+            `option-letter`, `bracket-letter`, `word-letter`, `colon-letter`, `json-text`, `short-letter`; of videos `led-letter`
+            (the first of the letters in `word` behind a phrase), `closed-letter`, `polished-letter`, `any-letter`,
+            `opening-letter`, `opening-truth`.
         word: the member of `json`, or the word of `behind`, whose last place counts.
         tolerance: of `within`, and of `formula`, which else rounds to two decimals.
         yes: the positive answer of yes/no questions.
@@ -334,7 +341,7 @@ class ScoreRule(Strict, frozen=True):
 MetricName: TypeAlias = Literal[
     "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed",
     "attempted", "correct-if-attempted", "attempted-f",
-    "iou", "accuracy@0.25", "accuracy@0.5", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
+    "iou", "accuracy@0.25", "accuracy@0.3", "accuracy@0.5", "accuracy@0.7", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
     "centre_in_box", "coco_map", "coco_ap50",
 ]  # fmt: skip
 
@@ -346,13 +353,14 @@ class Report(Strict, frozen=True):
         name: the figure's name; default: that of the metric.
         metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
             the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
-            of that and accuracy, `attempted-f`; of boxes `iou` (the mean overlap), `accuracy@0.25`, `@0.5`, `@0.75`,
-            `@0.9`, `centre_in_box`, and COCO's average precision `coco_map`, `coco_ap50` (the last three with hyphens too).
+            of that and accuracy, `attempted-f`; of boxes and moments `iou` (the mean overlap), `accuracy@0.25`, `@0.3`, `@0.5`,
+            `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision `coco_map`, `coco_ap50` (the last three with hyphens too).
         positive: the positive answer of f1, precision and recall.
         all_in: a group; the figure is the share of groups in which every row is right.
         steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with
             only the composite wrong; `mastery-loose`, where one right step is enough beside a right composite; or the share
-            of a class: `complete`, `inadequate` (only the composite wrong), `rote` (it is right, a step wrong), `insufficient`.
+            of a class: `complete`, `inadequate` (only the composite wrong), `rote` (it is right, a step wrong), `insufficient`;
+            `consecutive`: the score of Video-MME-v2, by the values `structure` and `number` (the order) of the rows.
         whole: with `steps`: column to value of the composite question.
         mean_of: a column; the figure is the mean over its values.
         sum_over: a column; the figure is the sum over its values, over `only` these.
@@ -370,7 +378,7 @@ class Report(Strict, frozen=True):
     metric: MetricName | tuple[MetricName, ...] = "accuracy"
     positive: str = ""
     all_in: str = ""
-    steps: Literal["", "mastery", "mastery-loose", "complete", "inadequate", "rote", "insufficient"] = ""
+    steps: Literal["", "mastery", "mastery-loose", "complete", "inadequate", "rote", "insufficient", "consecutive"] = ""
     whole: Mapping[str, str] = {}
     mean_of: str = ""
     sum_over: str = ""
@@ -624,7 +632,7 @@ def _check(declared: Declaration, place: str) -> None:
         if isinstance(group, Group) and group.of and group.of not in declared.group:
             raise DataError(f"{place}: group {name!r} is part of {group.of!r}, and there is no such group")
     for report in declared.report:
-        if report.steps and not (report.all_in and report.whole):
+        if report.steps and not (report.all_in and (report.whole or report.steps == "consecutive")):
             raise DataError(
                 f"{place}: the report {report.name!r} has steps; all_in (the group) and whole (which row is the composite "
                 "question) were expected beside it"

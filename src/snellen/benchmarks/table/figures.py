@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.table.declaration import Report
 from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
 from snellen.scoring.grounding import CENTRE, IOU
+from snellen.scoring.rules.video import group_score
 
 Floats: TypeAlias = NDArray[np.float64]
 Formula: TypeAlias = Callable[[Floats], Floats]
@@ -25,7 +26,7 @@ MOST_PARTS = 500
 """A column of more values is an id: there are no slices by it, and no sums over it."""
 OF_BOXES: Mapping[str, tuple[str, float]] = {
     "iou": (IOU, 0.0),
-    **{f"accuracy@{least:g}": (IOU, least) for least in (0.25, 0.5, 0.75, 0.9)},
+    **{f"accuracy@{least:g}": (IOU, least) for least in (0.25, 0.3, 0.5, 0.7, 0.75, 0.9)},
     **dict.fromkeys(("centre-in-box", "centre_in_box"), (CENTRE, 0.0)),
 }
 """Metrics of boxes: the number beside each score, and the least that counts; 0: the number itself does."""
@@ -108,6 +109,8 @@ class FigureBuilder:
         """
         if not report.steps:
             return self.group_values(report.all_in, rows)
+        if report.steps == "consecutive":
+            return self._consecutive(report.all_in, rows)
         whole = self.table.where(report.whole)
         composite, at_whole = self.group_values(report.all_in, rows & whole)
         all_steps, at_steps = self.group_values(report.all_in, rows & ~whole)
@@ -127,6 +130,19 @@ class FigureBuilder:
             "insufficient": (1 - every) * (1 - both),
         }.get(report.steps, enough * both + inadequate / 2)
         return value, at_whole
+
+    def _consecutive(self, name: str, rows: Mask) -> tuple[Floats, Mask]:
+        """Return the scores of groups whose questions build on each other, as `values_in_groups`."""
+        products, first = self.group_values(name, rows)
+        number, order = self.table.groups[name], self.table.numbers("number")
+        structures = self.table.scores.column("structure")
+        values = np.zeros_like(products)
+        for at in np.flatnonzero(first):
+            members = np.flatnonzero(rows & (number == number[at]))
+            members = members[np.argsort(order[members])]
+            right = [bool(self.table.counted[member] and self.value[member] >= 1.0) for member in members]
+            values[at] = group_score(right, structures.names[structures.codes[at]])
+        return values, first
 
     def group_values(self, name: str, rows: Mask) -> tuple[Floats, Mask]:
         """Return the product of the scores of a group at its first row, 0 elsewhere, and a mask of the first rows.

@@ -343,7 +343,10 @@ def _clip(blob: Blob, row: Mapping[str, Any], number: int, rules: TableRules, ro
         if (spec := rules.spec(role)) is not None
     }
     try:
-        start, end = (None if cells.get(role, "") == "" else seconds_of(cells[role]) for role in OF_CLIPS[:2])
+        start, end, begins = (
+            None if cells.get(role, "") == "" else seconds_of(cells[role])
+            for role in ("video_start", "video_end", "subtitles_start")
+        )
         listed = cells.get("frame_times", "")
         if isinstance(listed, str):
             listed = (
@@ -357,7 +360,7 @@ def _clip(blob: Blob, row: Mapping[str, Any], number: int, rules: TableRules, ro
     if "subtitles" in cells and declared.subtitles != "off":
         words = declared.subtitles_before, declared.subtitles_after, declared.subtitles_absent
         subtitles = Subtitles(
-            _subtitles(cells["subtitles"], root, absent=words[2]), declared.subtitles or "frames", *words
+            _subtitles(cells["subtitles"], root, absent=words[2]), declared.subtitles or "frames", *words, begins or 0.0
         )
     return Video(blob, start=start, end=end, times=times, subtitles=subtitles, usual=declared.usual)
 

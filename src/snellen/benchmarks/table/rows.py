@@ -7,6 +7,7 @@ has them; a cell of inline images is a tuple of blobs. A dialogue adds two colum
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -100,10 +101,16 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     opened = [_open(located.tree.blob(file), chosen) for file in located.files]
     forms = list(dict.fromkeys(part.form for part in opened))
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
-    rows: Placed = chain.from_iterable(
+    parts = [
         _told(prefix, part.rows, parts=not DIALOGUES.isdisjoint(part.header) or not part.header)
         for prefix, part in zip(several, opened, strict=True)
-    )
+    ]
+    rows: Placed = chain.from_iterable(parts)
+    if source.file_column:
+        names = map(_name_of, located.files)
+        rows = chain.from_iterable(
+            _with_column(part, source.file_column, name) for part, name in zip(parts, names, strict=True)
+        )
     if source.unpack:
         rows = unpacked(rows, source.unpack)
     if source.explode:
@@ -117,10 +124,24 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         rows = as_kit(rows, kinds)
     header = opened[0].header
     if header:
-        header = tuple(dict.fromkeys([*header, *(name for part in source.unpack for name in part)]))
+        added = [name for part in source.unpack for name in part]
+        header = tuple(dict.fromkeys([*header, *added, *filter(None, [source.file_column])]))
     notes = tuple(dict.fromkeys(note for part in opened for note in part.notes))
     first = opened[0]
     return Rows(located.name, form, header, rows, root, _paths(located), notes, first.other_sheets, first.gold)
+
+
+def _name_of(file: str) -> str:
+    """Return the name of a file without its ending, or that of its folder where it is a shard of a split."""
+    path = PurePosixPath(file)
+    return path.parent.name if _SHARD.fullmatch(path.stem) and path.parent.name else path.stem
+
+
+_SHARD = re.compile(r"(?:train|test|validation|val|dev)(?:-\d+(?:-of-\d+)?)?")
+
+
+def _with_column(rows: Placed, column: str, text: str) -> Placed:
+    return ((place, row if isinstance(row, DataError) else {**row, column: text}) for place, row in rows)
 
 
 def files_of(source: Source, data: Data, base: Path = Path()) -> tuple[Path, ...]:

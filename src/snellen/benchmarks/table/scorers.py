@@ -21,7 +21,7 @@ from snellen.scoring.coordinates import SIDES, is_grounded
 from snellen.scoring.extract import read
 from snellen.scoring.grounding import IOU
 from snellen.scoring.replies.reply import outside_thinking, visible
-from snellen.scoring.rules import chinese_answers, documents, final_answers, lmms_eval, short_answers, vlmevalkit
+from snellen.scoring.rules import chinese_answers, documents, final_answers, lmms_eval, short_answers, video, vlmevalkit
 from snellen.scoring.rules.harness_regions import RegionRule, evidence_overlap, score_by_rule
 from snellen.types import Sample, Score, Text, Verdict
 
@@ -155,6 +155,8 @@ def _of_text(rule: ScoreRule, profile: str) -> Scorer:
             return _unread(_why(rule))
         if answer == vlmevalkit.REFUSED and vlmevalkit.REFUSED not in sample.options and rule.read in _BY_LETTER:
             return _unread(REFUSAL)
+        if rule.equals == "moment":
+            return _moment(sample, reply)
         value = compare(rule, sample, reply, answer)
         return graded(value, answer)
 
@@ -293,6 +295,16 @@ def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     return bool(short_answers.mathvista_value({**row, "prefetch": True}))
 
 
+def _moment(sample: Sample, reply: str) -> Score:
+    """Score the moment in a reply as lmms-eval does for Charades-STA; without two times its overlap is 0."""
+    gold = sample.target
+    found = video.moment_in(reply)
+    if found is None:
+        return replace(_unread("no start and end"), detail={IOU: "0"})
+    overlap = video.hull_overlap(found, (gold.start, gold.end))
+    return replace(graded(float(overlap >= 0.5), list(found)), detail={IOU: str(overlap)})
+
+
 def _marked_letter(rule: ScoreRule, sample: Sample, reply: str) -> bool:
     """Compare the letter that the stages read, and look for the gold letter before a colon or beside `**`, as PhyX does."""
     read_letter = final_answers.final_answer(reply, rule.stages, "".join(sample.options), rule.word)
@@ -334,6 +346,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "typed-exact": _typed,
     "typed-as-written": _typed,
     "marked-letter": _marked_letter,
+    "opening-word": lambda rule, sample, answer: video.opens_as(answer, str(sample.target)),
 }
 """Comparisons of a final answer with the gold answer: the value of a reply, 0 to 1."""
 
