@@ -235,8 +235,8 @@ class _Once(Generic[T]):
 
 def _clip_key(video: Video) -> str:
     key = video.blob.key if video.blob is not None else ""
-    choice = (video.pick and video.pick.name, video.start, video.end, video.times)
-    return key if choice == (None, None, None, ()) else f"{key}\0{choice}"
+    choice = (video.pick and video.pick.name, video.start, video.end, video.times, video.usual)
+    return key if choice == (None, None, None, (), None) else f"{key}\0{choice}"
 
 
 def _clip_bytes(clip: tuple[Image, ...]) -> int:

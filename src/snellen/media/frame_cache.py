@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from snellen.atomic_write import replacing
+from snellen.media.sampling import effective
 from snellen.media.video import EncodedFrame
 from snellen.media.video_file import VideoData, digest_of
 from snellen.types import MediaSettings, Video
@@ -48,7 +49,7 @@ def entry_name(data: VideoData, video: Video, settings: MediaSettings, limit: in
     """Return the entry's name for these inputs of `snellen.media.video.extract`: 64 hex digits."""
     made_with = [FORM, *(f"{name} {version(name)}" for name in MADE_WITH)]
     choice = [video.pick and video.pick.name, video.start, video.end, video.times]
-    parts = [digest_of(data).hex(), choice, settings, limit, made_with]
+    parts = [digest_of(data).hex(), choice, effective(video, settings), limit, made_with]
     return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 

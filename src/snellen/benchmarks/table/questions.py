@@ -387,15 +387,12 @@ def _subtitles(cell: Any, root: ImageRoot, *, absent: str) -> Blob | None:
 
 
 def _clips(cell: Any, root: ImageRoot, references: References | None) -> tuple[Blob, ...]:
-    """Return the clips of a cell, whose names may lack their ending."""
-    try:
-        return images_of(cell, root, references)
-    except CellError:
-        if isinstance(cell, (str, int)) and "\n" not in str(cell):
-            for suffix in VIDEO_SUFFIXES:
-                if (blob := root.find(f"{cell}{suffix}")) is not None:
-                    return (blob,)
-        raise
+    """Return the clips of a cell, whose names may lack their ending; the name of a clip comes before the id of a row."""
+    if isinstance(cell, (str, int)) and "\n" not in str(cell) and cell != "":
+        for suffix in VIDEO_SUFFIXES:
+            if (blob := root.find(f"{cell}{suffix}")) is not None:
+                return (blob,)
+    return images_of(cell, root, references)
 
 
 def options_reader(rules: TableRules) -> Callable[[Mapping[str, Any], int], dict[str, str]]:
@@ -467,6 +464,8 @@ def _is_for_judge(cell: Any, wanted: str, rules: TableRules) -> bool:
 
 def _open_answer(cell: Any, question: str, wanted: str, rules: TableRules) -> tuple[Any, Kind, dict[str, Any]]:
     """Return the gold answer of a question without options, its kind, and what a type must know of it."""
+    if rules.open_kind == "moment":
+        return _typed_answer(cell, "moment", question, rules, is_certain=True)
     if rules.open_kind:
         if wanted == "json" and _has_object(cell):
             return plain_text(cell).strip(), "short", {}

@@ -17,6 +17,7 @@ from snellen.benchmarks.table.declaration import ScoreRule
 from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
+from snellen.scoring.answers.video_moment import VideoMoment
 from snellen.scoring.coordinates import SIDES, is_grounded
 from snellen.scoring.extract import read
 from snellen.scoring.grounding import IOU
@@ -40,6 +41,7 @@ Reader: TypeAlias = Callable[[ScoreRule, Sample, str], Any]
 READY: Mapping[str, Scorer] = {
     "choice": ready.choice,
     "multi-choice": ready.by_kind,
+    "moment": ready.by_kind,
     "truth": ready.truth,
     "count": ready.count,
     "number": ready.number,
@@ -150,13 +152,13 @@ def _of_text(rule: ScoreRule, profile: str) -> Scorer:
 
     def score(sample: Sample, reply: str) -> Score:
         reply = prepare(reply)
+        if sample.kind == "moment":
+            return _moment(sample, reply) if rule.equals == "moment" else _strict(sample, reply)
         answer = reader(rule, sample, reply) if reader is not None else reply
         if answer is None:
             return _unread(_why(rule))
         if answer == vlmevalkit.REFUSED and vlmevalkit.REFUSED not in sample.options and rule.read in _BY_LETTER:
             return _unread(REFUSAL)
-        if rule.equals == "moment":
-            return _moment(sample, reply)
         value = compare(rule, sample, reply, answer)
         return graded(value, answer)
 
@@ -297,11 +299,10 @@ def _typed(rule: ScoreRule, sample: Sample, answer: str) -> bool:
 
 def _moment(sample: Sample, reply: str) -> Score:
     """Score the moment in a reply as lmms-eval does for Charades-STA; without two times its overlap is 0."""
-    gold = sample.target
-    found = video.moment_in(reply)
+    gold, found = VideoMoment().parse_gold(sample.target), video.moment_in(reply)
     if found is None:
-        return replace(_unread("no start and end"), detail={IOU: "0"})
-    overlap = video.hull_overlap(found, (gold.start, gold.end))
+        return replace(_unread("no start and end"), detail={IOU: "0.0"})
+    overlap = video.hull_overlap(found, gold[:2])
     return replace(graded(float(overlap >= 0.5), list(found)), detail={IOU: str(overlap)})
 
 

@@ -491,7 +491,7 @@ class _Surveyor:
         if read in SIDES:
             open_kind = ""
         elif declared or read == "judged":
-            open_kind = OPEN_KINDS.get(read, "short")
+            open_kind = "moment" if form == "moment" else OPEN_KINDS.get(read, "short")
         elif rule is not None and rule.is_given:
             open_kind = {"bool": "truth", "text": "short"}.get(form) or counts.single_kind(column, name)
         elif not form and "kind" not in rows:

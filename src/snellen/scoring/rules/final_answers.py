@@ -219,13 +219,13 @@ STAGES: Mapping[str, Stage] = {
     "json": _member,
     "json-text": _member_text,
     "short-letter": _letter(r"(?is)\ALETTER.{0,2}\Z"),
-    "behind": _behind,
     "led-letter": lambda reply, letters, word: video.led_letter(reply, word or letters),
     "closed-letter": lambda reply, letters, word: video.closed_letter(reply),
     "polished-letter": lambda reply, letters, word: video.polished_letter(reply),
     "any-letter": lambda reply, letters, word: video.any_letter(reply),
     "opening-letter": lambda reply, letters, word: video.opening_letter(reply),
     "opening-truth": lambda reply, letters, word: video.opening_truth(reply),
+    "behind": _behind,
 }
 
 

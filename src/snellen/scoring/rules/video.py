@@ -89,9 +89,9 @@ def moment_in(reply: str) -> tuple[float, float] | None:
     return None if len(times) < 2 else (min(times[:2]), max(times[:2]))
 
 
-def hull_overlap(first: Sequence[float], second: Sequence[float]) -> float:
+def hull_overlap(first: Sequence[float | Fraction], second: Sequence[float | Fraction]) -> float:
     """Return the overlap of two moments over the span from the earlier start to the later end; equals IoU where they meet."""
-    (a, b), (c, d) = (tuple(map(Fraction, moment)) for moment in (first, second))
+    (a, b), (c, d) = ([Fraction(end) for end in moment] for moment in (first, second))
     span = max(b, d) - min(a, c)
     return float(max(min(b, d) - max(a, c), Fraction(0)) / span) if span > 0 else 0.0
 

@@ -1,0 +1,239 @@
+"""Benchmarks of videos: what reaches the model, what each profile makes of replies, and figures over groups and moments."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image as Picture
+from video_sets_drawn import VIDEO_SETS, draw_video_set
+
+import snellen
+from servers.oracle import OracleServer, SentQuestion
+from snellen.benchmarks import registry
+from snellen.benchmarks.table.entries import entry, headline
+from snellen.scoring.rules import video
+from snellen.types import MediaSettings, Video
+
+
+def picture() -> bytes:
+    content = BytesIO()
+    Picture.new("RGB", (40, 30), "red").save(content, "PNG")
+    return content.getvalue()
+
+
+@pytest.fixture
+def drawn(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path]:
+    return draw_video_set(request.param, tmp_path, picture())
+
+
+def answered(name: str, place: tuple[Path, Path], out: Path, replies: dict[int, str] | None = None, **settings):
+    """Run a set: each reply is the set's own, but those of `replies` by row."""
+
+    def reply(question: SentQuestion) -> str:
+        number = int(re.findall(r"\d+", question.text.replace("IoU 0", ""))[0]) if name != "x" else 0
+        own = {at: text for at, (_, text) in enumerate(VIDEO_SETS[name].rows)}
+        return {**own, **(replies or {})}[row_of(name, question, number)]
+
+    with OracleServer(reply) as server:
+        run = snellen.evaluate(
+            name, "api:oracle", base_url=server.url, data=place[0], images=place[1], out=out, **settings
+        )
+    return run, server.requests
+
+
+def row_of(name: str, question: SentQuestion, number: int) -> int:
+    """Return which row a question is: its number stands before its question mark, or behind `in`."""
+    found = re.search(r"(?:in|after|was|fits) (\d+)(?:\?| about|\.)", question.text)
+    assert found, question.text
+    return int(found[1])
+
+
+@pytest.mark.parametrize(("name", "drawn"), [(name, name) for name in VIDEO_SETS], indirect=["drawn"])
+def test_a_set_is_read_from_its_layout_run_and_scored_by_every_profile(name, drawn, tmp_path):
+    run, requests = answered(name, drawn, tmp_path / "run", {0: "I cannot tell."})
+    wanted = VIDEO_SETS[name]
+    assert run.meta.totals.ok == run.meta.totals.done == len(wanted.rows) == len(requests)
+    for profile in ("strict", "vlmevalkit", "lmms-eval", *(["authors"] if entry(name).score.has_authors else [])):
+        first = run.figures(profile)[profile][0]
+        assert first.name == headline(entry(name))
+        assert first.value == pytest.approx((wanted.by_profile or {}).get(profile, wanted.headline)), profile
+
+
+@pytest.mark.parametrize(("name", "drawn"), [(name, name) for name in VIDEO_SETS], indirect=["drawn"])
+def test_the_declared_frames_reach_the_model_and_the_users_come_first(name, drawn, tmp_path):
+    run, requests = answered(name, drawn, tmp_path / "run")
+    rule, images = entry(name).frames, len(requests[0].images) - (name == "videommmu-adaptation")
+    shown = 5 if name == "mvbench" else 15  # of a clip of 15 frames, and of its middle second
+    assert images == (3 if rule.rate else min(rule.count, shown))
+    assert (run.meta.identity.get("frames") or json.dumps(run.meta.identity)) and rule != type(rule)()
+    _, fewer = answered(name, drawn, tmp_path / "fewer", media=MediaSettings(frames=2))
+    assert len(fewer[0].images) - (name == "videommmu-adaptation") == 2
+
+
+def parts(name: str, place: tuple[Path, Path], out: Path, **settings) -> tuple[str, ...]:
+    _, requests = answered(name, place, out, **settings)
+    first = next(request for request in requests if row_of(name, request, 0) == 0)
+    return tuple(re.sub("^<[0-9a-f]{12}>$", "frame", part) for part in first.parts)
+
+
+@pytest.mark.parametrize("drawn", ["video-mme-subtitles"], indirect=True)
+def test_subtitles_of_video_mme_are_those_at_the_frames_or_a_sentence(drawn, tmp_path):
+    sent = parts("video-mme-subtitles", drawn, tmp_path / "run", media=MediaSettings(frames=3))
+    assert sent[:3] == ("frame",) * 3
+    assert sent[3] == "This video's subtitles are listed below:\nA grey field.\nA bar.\n"
+    assert sent[4].startswith("Select the best answer") and sent[4].endswith("The best answer is:")
+    _, requests = answered("video-mme-subtitles", drawn, tmp_path / "all")
+    silent = next(request for request in requests if "happens in 3?" in request.text)
+    assert "No subtitles available" in silent.text
+
+
+@pytest.mark.parametrize("drawn", ["longvideobench"], indirect=True)
+def test_subtitles_of_longvideobench_stand_between_the_frames_on_the_clock_of_the_clip(drawn, tmp_path):
+    sent = parts("longvideobench", drawn, tmp_path / "run", media=MediaSettings(frames=3))
+    # Frames at 0, 1.4 and 2.8 s; the line is spoken from 0.5 to 1.5 s, its middle is 1.0 s.
+    assert sent[:4] == ("frame", "It turns white.", "frame", "frame")
+
+
+@pytest.mark.parametrize("drawn", ["charades-sta"], indirect=True)
+def test_frames_of_charades_carry_their_times(drawn, tmp_path):
+    sent = parts("charades-sta", drawn, tmp_path / "run")
+    assert sent[:6] == ("<0.0 seconds>", "frame", "<1.0 seconds>", "frame", "<2.0 seconds>", "frame")
+
+
+@pytest.mark.parametrize("drawn", ["mvbench"], indirect=True)
+def test_a_clip_of_mvbench_is_cut_to_its_span(drawn):
+    sample = next(registry.find("mvbench").samples(snellen.Data(path=drawn[0], images=drawn[1])))
+    clip = next(part for part in sample.prompt.parts if isinstance(part, Video))
+    assert (clip.start, clip.end) == (1.0, 2.0) and sample.meta["task"] == "action_count"
+    assert "Carefully watch the video" in sample.prompt.system
+
+
+# set, row, reply, value by profile (strict, authors, vlmevalkit, lmms-eval; None: it has no such profile), from the scripts' descriptions
+REPLIES = [
+    ("video-mme", 1, "B", (1, 1, 1, 1)),
+    ("video-mme", 1, "The best answer is B. It turns.", (1, 1, 1, 1)),
+    ("video-mme", 1, "It turns.", (1, 0, 0, None)),  # no capital A to D: the scripts read nothing
+    ("video-mme", 1, "As it spins, the answer is B.", (1, 0, 0, None)),  # the A of As
+    ("video-mme", 1, "Option: B", (1, 1, 1, None)),
+    ("video-mme", 1, "Both A and B", (0, 1, 1, None)),  # the B of Both
+    ("video-mme-v2", 2, "Final Answer: C", (1, 1, 1, None)),
+    ("video-mme-v2", 2, "Given the order, it is C", (1, 0, 0, None)),  # the G of Given
+    ("mvbench", 1, "(B) down", (1, 1, 1, 1)),
+    ("mvbench", 1, "B.", (1, 1, 1, 1)),
+    ("mvbench", 1, "b) down", (1, 1, 1, 1)),
+    ("mvbench", 1, "Answer: B", (1, 0, 0, 1)),  # the first word is `answer:`
+    ("mvbench", 1, "It goes a bit down, so B", (1, 0, 0, 0)),  # the article a is option A for lmms-eval
+    ("mvbench", 1, "(", (0, 1, 1, 0)),  # a bracket is contained in (b)
+    ("mlvu-dev", 1, "B", (1, 1, 1, None)),
+    ("mlvu-dev", 1, "B) down", (1, 1, 1, None)),
+    ("mlvu-dev", 1, "The answer is B", (1, 0, 0, None)),
+    ("mlvu-dev", 1, "(up) no: (B)", (1, 0, 0, None)),  # the letter before the first bracket is p
+    ("lvbench", 1, "(B)", (1, 1, None, None)),
+    ("lvbench", 1, "B) a dog", (1, 1, None, None)),
+    ("lvbench", 1, "The answer is B", (1, 0, None, None)),  # its first letter is T
+    ("longvideobench", 1, "The answer is B. two", (1, 1, 1, 1)),
+    ("longvideobench", 1, "Every line says two", (1, 0, 0, 0)),  # the E of Every
+    ("tempcompass-mc", 1, "B. slower", (1, 1, 1, 1)),
+    ("tempcompass-mc", 1, "The answer is B", (1, 0, 0, 0)),
+    ("tempcompass-mc", 1, "Because it moves slower", (None, 0, 0, 0)),
+    ("tempcompass-yn", 1, "No, it falls.", (1, 1, 1, 1)),
+    ("tempcompass-yn", 1, "not sure", (0, 1, 1, 1)),  # begins with no
+    ("tempcompass-yn", 1, "It does not: no.", (1, 0, 0, 0)),
+    ("tempcompass-cm", 1, "Sentence B: It falls in 1.", (1, None, None, None)),
+    ("perception-test", 1, "B", (1, None, None, 1)),
+    ("perception-test", 1, "B. a cup", (1, None, None, 0)),
+    ("egoschema", 1, "B", (1, None, None, 1)),
+    ("charades-sta", 1, "From 1.0 to 3.0 seconds", (1, None, None, 1)),
+    ("charades-sta", 1, "It starts at 3 s and ends at 1 s", (0, None, None, 0)),
+    ("charades-sta", 1, "The event starts at 1 s.\nIt ends at 3 s.", (None, None, None, 1)),
+    ("charades-sta", 1, "2.0 - 3.0", (1, None, None, 1)),  # half of the moment
+    ("charades-sta", 1, "2.1 - 3.0", (0, None, None, 0)),
+    ("charades-sta", 1, "3.0 - 1.0", (0, None, None, 1)),  # lmms-eval turns it
+]
+PROFILES = ("strict", "authors", "vlmevalkit", "lmms-eval")
+
+
+@pytest.mark.parametrize("name", list(dict.fromkeys(name for name, *_ in REPLIES)))
+def test_replies_have_the_values_that_the_scripts_give_them(name, tmp_path):
+    place = draw_video_set(name, tmp_path, picture())
+    benchmark = registry.find(name)
+    samples = list(benchmark.samples(snellen.Data(path=place[0], images=place[1])))
+    for row, reply, values in (case[1:] for case in REPLIES if case[0] == name):
+        for profile, value in zip(PROFILES, values, strict=True):
+            if value is not None:
+                score = benchmark.score[profile](samples[row], reply)
+                assert score.value == value, (reply, profile, score)
+
+
+@pytest.mark.parametrize("drawn", ["charades-sta"], indirect=True)
+def test_recall_and_mean_overlap_of_moments_are_those_counted_by_hand(drawn, tmp_path):
+    replies = {0: "1.0 - 3.0", 1: "2.0 - 3.0", 2: "0 - 2", 3: "no idea"}  # overlaps 1, 1/2, 1/3, 0
+    run, _ = answered("charades-sta", drawn, tmp_path / "run", replies)
+    for profile in ("strict", "lmms-eval"):
+        figures = {metric.name: metric.value for metric in run.figures(profile)[profile]}
+        assert figures["R@1 IoU 0.5"] == 0.5 and figures["R@1 IoU 0.3"] == 0.75 and figures["R@1 IoU 0.7"] == 0.25
+        assert figures["mIoU"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 4)
+
+
+@pytest.mark.parametrize("drawn", ["video-mme-v2"], indirect=True)
+def test_groups_of_video_mme_v2_score_as_its_authors_say(drawn, tmp_path):
+    wrong = {1: "H", 5: "H"}  # relevance: 3 of 4; logic [1, [2, 3], 4]: the third may stand in for the second
+    run, _ = answered("video-mme-v2", drawn, tmp_path / "run", wrong)
+    figures = {metric.name: metric.value for metric in run.figures("strict")["strict"]}
+    assert figures["score"] == pytest.approx((9 / 16 + 4 / 12) / 2)
+    assert figures["score/relevance"] == 9 / 16 and figures["score/logic"] == pytest.approx(4 / 12)
+    assert figures["accuracy"] == 6 / 8
+
+
+@pytest.mark.parametrize(
+    ("structure", "right", "score"),
+    [
+        ("relevance [1, 2, 3, 4]", (0, 0, 0, 0), 0), ("relevance", (1, 0, 0, 0), 6.25), ("relevance", (1, 0, 1, 0), 25),
+        ("relevance", (1, 0, 1, 1), 56.25), ("relevance", (1, 1, 1, 1), 100),
+        ("[1, 2, 3, 4]", (0, 1, 1, 1), 0), ("[1, 2, 3, 4]", (1, 0, 1, 1), 6.25), ("[1, 2, 3, 4]", (1, 1, 0, 1), 25),
+        ("[1, 2, 3, 4]", (1, 1, 1, 0), 56.25), ("[1, 2, 3, 4]", (1, 1, 1, 1), 100),
+        ("[1, [2, 3], 4]", (1, 0, 0, 0), 100 / 12), ("[1, [2, 3], 4]", (1, 0, 1, 1), 400 / 12), ("[1, [2, 3], 4]", (1, 1, 0, 1), 400 / 12),
+        ("[1, [2, 3], 4]", (1, 1, 1, 0), 700 / 12), ("[1, [2, 3], 4]", (0, 1, 1, 1), 0),
+        ("[[1, 2], 3, 4]", (0, 1, 1, 1), 10), ("[[1, 2], 3, 4]", (1, 0, 1, 1), 10), ("[[1, 2], 3, 4]", (1, 1, 0, 0), 20),
+        ("[[1, 2], 3, 4]", (1, 1, 1, 0), 50), ("[[1, 2], 3, 4]", (0, 0, 1, 1), 0), ("[[1, 2], 3, 4]", (1, 1, 1, 1), 100),
+    ],
+)  # fmt: skip
+def test_the_score_of_a_group_is_that_of_the_sheet(structure, right, score):
+    assert video.group_score([bool(one) for one in right], structure) == pytest.approx(score / 100)
+
+
+def test_a_structure_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="structure of a group"):
+        video.group_score([True] * 4, "[4, 3]")
+
+
+@given(st.lists(st.floats(0, 100), min_size=4, max_size=4))
+def test_the_overlap_over_the_hull_is_that_of_the_union_where_moments_meet(ends):
+    (a, b), (c, d) = sorted(ends[:2]), sorted(ends[2:])
+    overlap, exact = video.hull_overlap((a, b), (c, d)), [Fraction(end) for end in (a, b, c, d)]
+    both = max(min(exact[1], exact[3]) - max(exact[0], exact[2]), Fraction(0))
+    union = (exact[1] - exact[0]) + (exact[3] - exact[2]) - both
+    assert 0.0 <= overlap <= 1.0
+    assert overlap == pytest.approx(float(both / union) if union else 0.0, abs=1e-9) or both == 0
+
+
+@given(st.text(max_size=80))
+def test_every_reader_takes_any_reply(reply):
+    for read in (
+        video.closed_letter,
+        video.polished_letter,
+        video.any_letter,
+        video.opening_letter,
+        video.opening_truth,
+        video.moment_in,
+    ):
+        read(reply)
+    video.led_letter(reply, "ABCD")
+    video.opens_as(reply, "A")
