@@ -220,6 +220,18 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
             value="FOLDER",
         ),
     ] = ""
+    window: Annotated[
+        str,
+        Setting(
+            "Values shown as black to white in images of more than 8 bits: WIDTH/CENTRE (400/40); file, the window that a "
+            "DICOM file names, else its lowest to highest value; full, always the latter.",
+            value="WINDOW",
+        ),
+    ] = "file"
+    bands: Annotated[
+        str,
+        Setting("Bands of a TIFF shown as grey, or as red, green and blue; 4,3,2.", value="NUMBERS", default="1,2,3"),
+    ] = ""
 
 
 class Turn(Struct, frozen=True):

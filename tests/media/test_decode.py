@@ -71,10 +71,10 @@ def test_transparency_is_laid_over_white_with_an_alpha_channel_a_palette_and_a_g
     assert open_image(image(saved(keyed, "PNG", transparency=7)), AS_IT_IS).getpixel((3, 3)) == (255, 255, 255)
 
 
-def test_sixteen_bits_keep_their_high_byte_and_are_not_clipped_to_white():
+def test_sixteen_bits_are_shown_from_lowest_to_highest_and_are_not_clipped_to_white():
     ramp = np.array([[0, 255, 256, 32_768, 65_535]], np.uint16)
     opened = open_image(image(saved(pillow.fromarray(ramp), "PNG")), AS_IT_IS)
-    assert [opened.getpixel((x, 0))[0] for x in range(5)] == [0, 0, 1, 128, 255]
+    assert [opened.getpixel((x, 0))[0] for x in range(5)] == [0, 1, 1, 128, 255]
 
 
 def test_float_pixels_are_stretched_from_lowest_to_highest():
@@ -264,7 +264,7 @@ def test_a_picture_cut_off_in_the_middle_is_an_error_that_names_it(kind):
     ],
 )
 def test_only_the_six_formats_reach_a_decoder(data):
-    with pytest.raises(MediaError, match="JPEG, PNG, WebP, GIF, BMP or TIFF was expected"):
+    with pytest.raises(MediaError, match="JPEG, PNG, WebP, GIF, BMP, TIFF or DICOM was expected"):
         open_image(image(data), AS_IT_IS)
 
 

@@ -64,7 +64,7 @@ HUB = "hf:"
 DECLARATION = ".toml"
 ROW_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow", ".feather", ".xlsx")
 TABLE_SUFFIXES = (*ROW_SUFFIXES, ".zip", ".tar", ".tar.gz", ".tgz")
-IMAGES_IN_CLASSES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+IMAGES_IN_CLASSES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".dcm")
 
 
 def names() -> list[str]:

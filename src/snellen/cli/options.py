@@ -267,6 +267,8 @@ class MediaOptions:
     blank_images: bool = option_of(MediaSettings, "blank")
     corrupt: list[str] | None = option_of(MediaSettings, "corrupt", default=None)
     mask: str = option_of(MediaSettings, "mask")
+    window: str = option_of(MediaSettings, "window")
+    bands: str = option_of(MediaSettings, "bands")
 
     def settings(self) -> MediaSettings:
         """Build the media settings; raise UsageError for options that exclude each other."""

@@ -9,10 +9,10 @@ Rules of decoding, part of every run's record (`describe`):
 
 - JPEG of one or three channels is decoded by simplejpeg (its own libjpeg-turbo), in full: scaled DCT decoding is faster
   and changes pixels by up to 36 of 255. Everything else, and a JPEG that libjpeg-turbo warns about, goes through
-  Pillow, limited to JPEG, PNG, WebP, GIF, BMP and TIFF.
+  Pillow, limited to JPEG, PNG, WebP, GIF, BMP and TIFF. DICOM goes to pydicom, and bands that Pillow does not read to tifffile.
 - Only the first frame of an animation is used. Colour profiles are not applied.
-- Transparency is laid over white. 16-bit channels keep their high byte. 32-bit integer and float pixels have no agreed
-  white: they are stretched from their own lowest to their own highest value. CMYK is converted as Pillow does.
+- Transparency is laid over white. Greyscale of more than 8 bits has no agreed white, and is shown by the rule of
+  `snellen.media.sample_range`; colour PNGs of 16 bits keep their high byte. CMYK is converted as Pillow does.
 - Exif orientation is applied, then `corrupt` (snellen.media.corruptions). Images are made smaller (Pillow, bicubic with
   antialiasing), never larger.
 
@@ -34,15 +34,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from snellen.errors import MediaError
+from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions
+from snellen.media.dicom import dicom_image, is_dicom, read_dicom, window_of
+from snellen.media.geotiff import NO_DATA, band_image, no_data_of
+from snellen.media.sample_range import to_8_bits, window_range
 from snellen.text import GIT_LFS_START
 from snellen.types import Image, MediaSettings
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff"]
+Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "dicom"]
 
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
@@ -50,7 +53,7 @@ MAX_SCANS, MAX_SCANNED_PIXELS = 100, 4_000_000_000
 """Maximum scans of a JPEG, and scans times pixels. A scan of a few bytes visits all pixels; encoders write up to 20."""
 GREY = (128, 128, 128)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-_ORIENTATION, _WIDTH, _HEIGHT = 0x0112, 0x0100, 0x0101
+_ORIENTATION, _WIDTH, _HEIGHT, _BITS, _SAMPLES = 0x0112, 0x0100, 0x0101, 0x0102, 0x0115
 _MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
@@ -116,14 +119,17 @@ def checked_header(data: bytes, key: str, limit: int) -> Header:
     """
     if not data:
         raise MediaError(f"image {key}: the file is empty", "Fetch it again.")
-    header = read_header(data)
+    try:
+        header = read_header(data)
+    except MissingExtraError as error:
+        raise MissingExtraError(f"image {key}: {error.message}", error.hint) from error
     if header is None and data.startswith(GIT_LFS_START):
         raise MediaError(
             f"image {key}: a pointer of Git LFS, the image was not fetched", "Fetch it in its repository: git lfs pull."
         )
     if header is None:
         raise MediaError(
-            f"image {key}: the first bytes are {data[:8]!r}; JPEG, PNG, WebP, GIF, BMP or TIFF was expected",
+            f"image {key}: the first bytes are {data[:8]!r}; JPEG, PNG, WebP, GIF, BMP, TIFF or DICOM was expected",
             "The file is damaged, cut off, or of another format; fetch it again or convert it.",
         )
     check_size(header.width, header.height, key, limit)
@@ -191,7 +197,7 @@ def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit
 
     if settings.blank:
         return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
-    image = _decoded(data, header, key, pixel_limit() if limit is None else limit)
+    image = _decoded(data, header, key, settings, pixel_limit() if limit is None else limit)
     if settings.corrupt:
         mask = _mask(image.size, key, settings, limit) if corruptions.masked(settings.corrupt) else None
         image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data), mask)
@@ -231,7 +237,7 @@ def _mask(size: tuple[int, int], key: str, settings: MediaSettings, limit: int |
     return mask
 
 
-def _decoded(data: bytes, header: Header, key: str, limit: int) -> PillowImage:
+def _decoded(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int) -> PillowImage:
     from PIL import ExifTags, ImageOps
 
     if header.format == "jpeg":
@@ -244,9 +250,16 @@ def _decoded(data: bytes, header: Header, key: str, limit: int) -> PillowImage:
             image.getexif()[ExifTags.Base.Orientation] = header.orientation
             return ImageOps.exif_transpose(image)
     try:
-        image = _by_pillow(data, key, limit)
-        return to_rgb(ImageOps.exif_transpose(image))
-    except MediaError:
+        if header.format == "dicom":
+            return dicom_image(data, key, settings.window).convert("RGB")
+        if header.format == "tiff" and (settings.bands or header.has_bands):
+            image = band_image(data, key, settings.bands, settings.window, limit)
+            image.getexif()[ExifTags.Base.Orientation] = header.orientation
+        else:
+            image = _by_pillow(data, key, limit)
+        absent = no_data_of(getattr(image, "tag_v2", {}).get(NO_DATA))
+        return to_rgb(ImageOps.exif_transpose(image), settings.window, absent)
+    except (MediaError, MissingExtraError):
         raise
     except Exception as error:
         # Pillow's parsers raise whatever they stumble over (struct.error, KeyError, zlib.error, SyntaxError, ...).
@@ -283,36 +296,21 @@ def _by_pillow(data: bytes, key: str, limit: int) -> PillowImage:
     return image
 
 
-def to_rgb(image: PillowImage) -> PillowImage:
-    """Convert any Pillow mode to RGB by the rules at the top of this file."""
+def to_rgb(image: PillowImage, window: str = "file", absent: float | None = None) -> PillowImage:
+    """Convert any Pillow mode to RGB by the rules at the top of this file; `absent` stands for no data."""
+    import numpy as np
     from PIL import Image as pillow
 
     mode = image.mode
     if mode == "RGB" and "transparency" not in image.info:
         return image
     if mode.startswith("I;16") or mode in ("I", "F"):
-        return _from_wide(image)
+        return pillow.fromarray(to_8_bits(np.asarray(image), window_range(window), absent)).convert("RGB")
     if mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
         over = image.convert("RGBA")
         ground = pillow.new("RGBA", over.size, (255, 255, 255, 255))
         return pillow.alpha_composite(ground, over).convert("RGB")
     return image.convert("RGB")
-
-
-def _from_wide(image: PillowImage) -> PillowImage:
-    import numpy as np
-    from PIL import Image as pillow
-
-    values: Any = np.asarray(image)
-    if image.mode.startswith("I;16"):
-        grey = (values.astype(np.uint16) >> 8).astype(np.uint8)
-    elif not np.isfinite(values).all():
-        raise ValueError("its float pixels are not all finite")
-    else:
-        low, high = float(values.min()), float(values.max())
-        span = high - low or 1.0
-        grey = np.floor((values.astype(np.float64) - low) / span * 255.0 + 0.5).astype(np.uint8)
-    return pillow.fromarray(grey).convert("RGB")
 
 
 class Header(Struct, frozen=True):
@@ -324,6 +322,9 @@ class Header(Struct, frozen=True):
         orientation: Exif orientation 1 to 8; 1 is upright, 5 to 8 swap width and height.
         plain: one frame, 8 bits per channel, grey or RGB with or without alpha or palette: decoded alike everywhere.
         complete: the format's end mark is present. If False, only decoding shows whether the image is complete.
+        depth: bits of a sample, where `snellen.media.sample_range` decides how they are shown; else 8.
+        samples: bands of a TIFF; of other formats 1.
+        window: that which a DICOM file names, as `WIDTH/CENTRE`.
     """
 
     format: Format
@@ -332,6 +333,14 @@ class Header(Struct, frozen=True):
     orientation: int = 1
     plain: bool = True
     complete: bool = True
+    depth: int = 8
+    samples: int = 1
+    window: str = ""
+
+    @property
+    def has_bands(self) -> bool:
+        """Return True for a TIFF that Pillow does not read as it is."""
+        return self.samples not in (1, 3, 4) or (self.samples > 1 and self.depth > 8)
 
     @property
     def upright_size(self) -> tuple[int, int]:
@@ -352,10 +361,16 @@ def read_header(data: bytes) -> Header | None:
             return _gif(data)
         if data[:2] == b"BM":
             return _bmp(data)
-        if data[:4] in (b"II*\0", b"MM\0*"):
+        if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
             tags = _ifd(data, 0)
-            return Header("tiff", tags[_WIDTH], tags[_HEIGHT], _upright_or(tags.get(_ORIENTATION, 1)), plain=False)
-    except (struct.error, IndexError, KeyError, ValueError):
+            turn, depth, samples = tags.get(_ORIENTATION, 1), tags.get(_BITS, 1), tags.get(_SAMPLES, 1)
+            return Header(
+                "tiff", tags[_WIDTH], tags[_HEIGHT], _upright_or(turn), plain=False, depth=depth, samples=samples
+            )
+        if is_dicom(data):
+            file = read_dicom(data, pixels=False)
+            return Header("dicom", int(file.Columns), int(file.Rows), plain=False, depth=16, window=window_of(file))
+    except (struct.error, IndexError, KeyError, ValueError, AttributeError, TypeError):
         return None
     return None
 
@@ -391,7 +406,7 @@ def _jpeg(data: bytes) -> Header | None:
 
 
 def _png(data: bytes) -> Header | None:
-    width, height, depth = struct.unpack_from(">IIB", data, 16)
+    width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     if data[12:16] != b"IHDR":
         return None
     at, orientation, plain, complete = 8, 1, depth <= 8, False
@@ -406,7 +421,7 @@ def _png(data: bytes) -> Header | None:
             complete = True
             break
         at += 12 + length
-    return Header("png", width, height, orientation, plain, complete)
+    return Header("png", width, height, orientation, plain, complete, depth=8 if colour else depth)
 
 
 def _webp(data: bytes) -> Header | None:
@@ -478,16 +493,28 @@ def _upright_or(orientation: int) -> int:
 
 
 def _ifd(tiff: bytes, start: int) -> dict[int, int]:
-    """Read the relevant integer tags of the first image directory of a TIFF stream."""
+    """Read the relevant integer tags of the first image directory of a TIFF or BigTIFF stream; of several values the first."""
     order = {b"II": "<", b"MM": ">"}[bytes(tiff[start : start + 2])]
-    (offset,) = struct.unpack_from(order + "I", tiff, start + 4)
-    (count,) = struct.unpack_from(order + "H", tiff, start + offset)
+    is_big = tiff[start + 2 : start + 4] in (b"+\0", b"\0+")
+    offset_form, count_form, entry_form, inline = ("Q", "Q", "HHQ", 8) if is_big else ("I", "H", "HHI", 4)
+
+    def read(form: str, at: int) -> Any:
+        if at > len(tiff):
+            raise IndexError(at)
+        return struct.unpack_from(order + form, tiff, at)
+
+    (offset,) = read(offset_form, start + inline)
+    (count,) = read(count_form, start + offset)
+    first = start + offset + struct.calcsize(order + count_form)
     tags: dict[int, int] = {}
     for index in range(count):
-        entry = start + offset + 2 + 12 * index
-        tag, kind, _ = struct.unpack_from(order + "HHI", tiff, entry)
-        if tag in (_ORIENTATION, _WIDTH, _HEIGHT):
-            (tags[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), tiff, entry + 8)
+        entry = first + (4 + 2 * inline) * index
+        tag, kind, several = read(entry_form, entry)
+        if tag in (_ORIENTATION, _WIDTH, _HEIGHT, _BITS, _SAMPLES):
+            form, place = {3: "H", 16: "Q"}.get(kind, "I"), entry + 4 + inline
+            if several * struct.calcsize(order + form) > inline:
+                place = start + read(offset_form, place)[0]
+            (tags[tag],) = read(form, place)
     return tags
 
 

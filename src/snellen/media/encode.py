@@ -3,10 +3,10 @@
 The original bytes are sent unchanged if nothing has to change: `format` is `original`, the image is within the limits,
 and it is a JPEG, PNG, WebP or GIF that all servers decode alike. Other images are converted, and `Encoded.changed` says
 why: an Exif orientation other than upright (servers differ in whether they apply it), an animation (first frame), 16
-bits per channel, CMYK, BMP, TIFF. Transparency alone is no reason: such a PNG is sent unchanged.
+bits per channel, CMYK, BMP, TIFF, DICOM. Transparency alone is no reason: such a PNG is sent unchanged.
 
-A named `format` always re-encodes. Under `original` a changed image keeps its format (JPEG, PNG, WebP); GIF, BMP and
-TIFF become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.
+A named `format` always re-encodes. Under `original` a changed image keeps its format (JPEG, PNG, WebP); others
+become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pybase64 import b64encode
 
 from snellen.media import corruptions, decode
 from snellen.media.decode import Header
+from snellen.media.geotiff import shown_bands
+from snellen.media.sample_range import described
 from snellen.types import Blob, MediaSettings
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 Output: TypeAlias = Literal["jpeg", "png", "webp"]
 
 PNG_LEVEL = 4
-_KEPT: dict[str, Output] = {"jpeg": "jpeg", "png": "png", "webp": "webp", "gif": "png", "bmp": "png", "tiff": "png"}
+_KEPT: dict[str, Output] = {"jpeg": "jpeg", "png": "png", "webp": "webp"}
+"""The format in which a changed image is sent; of others PNG."""
 _SENT_AS_IS = frozenset({"jpeg", "png", "webp", "gif"})
 
 
@@ -85,7 +88,7 @@ def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | 
     if not reason:
         return _packed(data, header.format, *header.upright_size)
     image = decode.render(data, header, key, settings, limit)
-    kind = _KEPT[header.format] if settings.format == "original" else settings.format
+    kind = _KEPT.get(header.format, "png") if settings.format == "original" else settings.format
     return _packed(compress(image, kind, settings.quality), kind, *image.size, reason)
 
 
@@ -113,11 +116,14 @@ def why_changed(header: Header, settings: MediaSettings) -> str:
         )
     if settings.format != "original":
         return f"asked for {settings.format}"
+    shown = f", {described(settings.window, header.window)}" if header.depth > 8 else ""
+    if header.format == "tiff" and (settings.bands or header.has_bands):
+        shown += f", bands {', '.join(map(str, shown_bands(settings.bands, header.samples)))} of {header.samples}"
     if header.format not in _SENT_AS_IS:
-        return f"{header.format} is not accepted by model servers"
+        return f"{header.format} is not accepted by model servers{shown}"
     if header.orientation != 1:
         return f"Exif orientation {header.orientation}"
-    return "" if header.plain else "animated, CMYK, or more than 8 bits a channel"
+    return "" if header.plain else f"animated, CMYK, or more than 8 bits a channel{shown}"
 
 
 def compress(image: PillowImage | NDArray[np.uint8], kind: Output, quality: int) -> bytes:

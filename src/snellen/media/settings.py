@@ -13,6 +13,7 @@ from snellen.errors import UsageError
 from snellen.media import corruptions
 from snellen.media.decode import pixel_limit
 from snellen.media.encode import PNG_LEVEL
+from snellen.media.sample_range import chosen_bands, window_range
 from snellen.media.sampling import TIMES, frames_rule
 from snellen.types import MediaSettings
 
@@ -34,6 +35,8 @@ _CHANGES = {
     "blank": "--blank-images",
     "corrupt": "--corrupt",
     "mask": "--mask",
+    "window": "--window",
+    "bands": "--bands",
 }
 
 OF_VIDEOS = ("frames", "fps", "min_frames", "max_frames", "sampling", "timestamps", "video")
@@ -46,9 +49,11 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
     Raises:
         UsageError: `fps` is no rate, or is combined with a `frames` other than the default; `video` is `native`
             together with a setting that changes images; `corrupt` is invalid, or combined with `blank`; `min_pixels` is more
-            than `max_pixels`; `resize` is no size, or is combined with a limit.
+            than `max_pixels`; `resize` is no size, or is combined with a limit; `window` or `bands` is none.
     """
     _check_size(settings)
+    window_range(settings.window)
+    chosen_bands(settings.bands)
     rate = settings.fps
     if rate is not None and not (isfinite(rate) and rate > 0):
         raise UsageError(f"--fps {rate}: a number of frames a second above 0 was expected", "Example: --fps 1.")
@@ -158,6 +163,7 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
         "png_level": PNG_LEVEL,
         "resampler": f"pillow {pillow} bicubic, antialiased",
         "transparency": "over white",
+        "more_than_8_bits": "the window, else the lowest to the highest value, to 0 to 255",
         "orientation": "exif applied",
         "frames": _frames_rule(settings),
         "corruption": _corruption_rule(settings),

@@ -169,7 +169,7 @@ def has_metadata(data: bytes) -> bool:
     return len(stripped_bytes) < len(data)
 
 
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".dcm")
 HEADINGS = ("image", "path", "file", "filename", "img")
 
 

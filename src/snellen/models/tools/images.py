@@ -12,7 +12,7 @@ from snellen.sources import BytesBlob, within
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Image, MediaSettings
 
-SUFFIXES = {"jpeg": "jpg", "png": "png", "webp": "webp", "gif": "gif", "bmp": "bmp", "tiff": "tif"}
+SUFFIXES = {"jpeg": "jpg", "png": "png", "webp": "webp", "gif": "gif", "bmp": "bmp", "tiff": "tif", "dicom": "dcm"}
 # Far more than a camera has, far less than what fills the memory.
 MAX_PIXELS = 60_000_000
 LARGEST_FILE = 100_000_000

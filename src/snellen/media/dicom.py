@@ -1,0 +1,117 @@
+"""DICOM files as images: header, window and pixels (pydicom, the extra `medical`).
+
+Rescale slope and intercept are applied to the limits of the window, which is the same as applying them to the pixels. Of
+several windows the first counts, and of a file without one its lowest and highest value. MONOCHROME1 is inverted, since
+its lowest value is white; YBR and palettes become RGB. Sources: DICOM PS3.3 C.7.6.3, C.11.1 and C.11.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from snellen.errors import MediaError, MissingExtraError
+from snellen.installation import install_hint
+from snellen.media.sample_range import to_8_bits, window_range
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+    from pydicom import Dataset
+
+_DEFLATED = b"1.2.840.10008.1.2.1.99"
+
+
+def is_dicom(data: bytes) -> bool:
+    """Return True for a file with the preamble of DICOM Part 10."""
+    return data[128:132] == b"DICM"
+
+
+def read_dicom(data: bytes, *, pixels: bool) -> Dataset:
+    """Read the elements of a file; without `pixels` those before its pixels.
+
+    Raises:
+        MissingExtraError: pydicom is not installed.
+        ValueError: the file is no DICOM, or its elements are compressed, so that their size is not known before.
+    """
+    try:
+        from pydicom import dcmread
+    except ImportError as error:
+        raise MissingExtraError(
+            "a DICOM image needs pydicom, which is not installed", install_hint("medical")
+        ) from error
+    (group,) = struct.unpack_from("<I", data, 140)  # the length of the group that names the transfer syntax
+    if _DEFLATED in data[132 : 144 + min(group, 1 << 16)]:
+        raise ValueError("its elements are deflated; write it with another transfer syntax")
+    try:
+        return dcmread(BytesIO(data), stop_before_pixels=not pixels)
+    except Exception as error:  # pydicom's parser raises whatever it stumbles over
+        raise ValueError(f"its elements cannot be read: {error}") from error
+
+
+def window_of(file: Dataset) -> str:
+    """Return the first window of a file as `WIDTH/CENTRE`; empty where it names none, or one that is not linear."""
+    width, centre = (_first(file.get(name)) for name in ("WindowWidth", "WindowCenter"))
+    is_linear = (file.get("VOILUTFunction") or "LINEAR") == "LINEAR"
+    return f"{width:.9g}/{centre:.9g}" if is_linear and width is not None and centre is not None and width >= 1 else ""
+
+
+def dicom_image(data: bytes, key: str, window: str) -> PillowImage:
+    """Return the image of a file, in grey or RGB.
+
+    Args:
+        data: the bytes of a file whose size was checked.
+        key: names the image in errors.
+        window: `file`, `full` or `WIDTH/CENTRE`.
+
+    Raises:
+        MediaError: it has several frames, or no package that is installed decodes its transfer syntax.
+        Exception: whatever pydicom stumbles over in a damaged file.
+    """
+    import numpy as np
+    from PIL import Image as pillow
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.pixels.processing import apply_color_lut
+    from pydicom.pixels.utils import pixel_array
+
+    file = read_dicom(data, pixels=True)
+    if (frames := int(file.get("NumberOfFrames") or 1)) > 1:
+        raise MediaError(
+            f"image {key}: a DICOM of {frames:,} frames; one frame was expected",
+            "Write each frame that is asked about into a file of its own, and list the files in the column of images.",
+        )
+    if "ModalityLUTSequence" in file:
+        raise MediaError(
+            f"image {key}: its values are those of a modality table; a rescale slope and intercept were expected",
+            "Convert it to a 16-bit PNG.",
+        )
+    syntax = file.file_meta.TransferSyntaxUID
+    if syntax.is_encapsulated and not (decoder := get_decoder(syntax)).is_available:
+        packages = ", or ".join(part.partition(" - requires ")[2] for part in decoder.missing_dependencies)
+        raise MediaError(
+            f"image {key}: its pixels are compressed as {syntax.name} ({syntax}), which no installed package decodes",
+            f"Install {packages}.",
+        )
+    pixels: Any = pixel_array(file, index=0)
+    if pixels.shape[:2] != (file.Rows, file.Columns):
+        raise ValueError(f"{file.Columns} x {file.Rows} pixels were expected, and {pixels.shape[1::-1]} are there")
+    if file.PhotometricInterpretation == "PALETTE COLOR":
+        pixels = apply_color_lut(pixels, file)[..., :3]
+        return pillow.fromarray(to_8_bits(pixels, (0.0, float(np.iinfo(pixels.dtype).max))))
+    if pixels.ndim == 3 and pixels.dtype == np.uint8:
+        return pillow.fromarray(pixels)
+    slope, intercept = _first(file.get("RescaleSlope")) or 1.0, _first(file.get("RescaleIntercept")) or 0.0
+    limits = window_range((window_of(file) or "full") if window == "file" else window)
+    if limits is not None:
+        low, high = sorted((limit - intercept) / slope for limit in limits)
+        limits = (low, high)
+    inverted = (file.PhotometricInterpretation == "MONOCHROME1") != (slope < 0)
+    return pillow.fromarray(to_8_bits(pixels, limits, _first(file.get("PixelPaddingValue")), inverted=inverted))
+
+
+def _first(value: Any) -> float | None:
+    """Return a number, or the first of several; None where there is none."""
+    from pydicom.multival import MultiValue
+
+    value = value[0] if isinstance(value, MultiValue) and value else value
+    return None if value in (None, "") or isinstance(value, MultiValue) else float(value)
