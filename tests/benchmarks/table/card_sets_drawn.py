@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from box_sets_drawn import BOX_HEADLINES, BOX_SETS
+from medical_sets_drawn import MEDICAL_HEADLINES, MEDICAL_SETS
 
 Row = dict[str, Any]
 IMAGE, PATH = "@image", "@path"
@@ -226,6 +227,7 @@ CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
     "phyx-mini-oe": [(mcq(number, f"{number} kN", category="Optics"), f"{number} kN") for number in range(3)],
     "seephys": [(mcq(number, f"{number} kg", language="English", sig_figs=("", 3)[number % 2]), f"{number} kg") for number in range(3)],
     **BOX_SETS,
+    **MEDICAL_SETS,
 }  # fmt: skip
 """Set to rows with replies; the first row of a set is answered wrongly where all are run."""
 JUDGED = (
@@ -262,4 +264,5 @@ CARD_HEADLINES = {
     "wemath": 1 / 2,  # problem 1 is rote (a step wrong, the composite right), problem 2 complete
     "mathverse": (1 / 2 + 1) / 2,
     **BOX_HEADLINES,
+    **MEDICAL_HEADLINES,
 }

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from box_sets_drawn import BOX_SETS, MASK, WITH_FILES, draw_files, mask, screen
 from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
+from medical_sets_drawn import MEDICAL_FILES, draw_medical
 from PIL import Image as Picture
 
 from servers.oracle import SentQuestion, digest
@@ -242,8 +243,11 @@ def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> Drawn
     drawn = DrawnSet(folder / ("drawn.tsv" if is_tsv else "drawn.parquet"), rows=len(rows))
     written = []
     drawing = screen if declared.name in BOX_SETS else picture
-    if declared.name in WITH_FILES:
-        drawn.path, drawn.images = draw_files(declared.name, [dict(row) for row in rows], folder)
+    if declared.name in (*WITH_FILES, *MEDICAL_FILES):
+        if declared.name in WITH_FILES:
+            drawn.path, drawn.images = draw_files(declared.name, [dict(row) for row in rows], folder)
+        else:
+            drawn.path = draw_medical(declared.name, rows, [picture(number) for number in range(len(rows))], folder)
         drawn.first = digest(drawing(0))
         for number, (_, reply) in enumerate(CARD_SETS.get(declared.name, [])[: len(rows)]):
             drawn.right[digest(drawing(number))] = text(reply)

@@ -53,6 +53,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         text: a constant in place of a column.
         member: the member of the object in the cell.
         rename: value to value.
+        otherwise: with `rename`: the value of all others.
         cut: a separator; `field` says which part is taken, from 0.
         field: see `cut`; -1 is the last part.
         before: the text before the first occurrence of this one.
@@ -90,6 +91,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     text: str | None = None
     member: str = ""
     rename: Mapping[str, str] = {}
+    otherwise: str | None = None
     cut: str = ""
     field: int | None = None
     before: str = ""

@@ -249,7 +249,7 @@ Comparison: TypeAlias = Literal[
     "edit", "teds", "teds-of-mapping", "outline", "page", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
-    "opening-word", "moment",
+    "opening-word", "moment", "slake",
 ]  # fmt: skip
 
 
@@ -284,8 +284,8 @@ class ScoreRule(Strict, frozen=True):
             `first-letter`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
             `option-letter`, `bracket-letter`, `word-letter`, `colon-letter`, `json-text`, `short-letter`; of videos `led-letter`
             (the first of the letters in `word` behind a phrase), `closed-letter`, `polished-letter`, `any-letter`,
-            `opening-letter`, `opening-truth`.
-        word: the member of `json`, or the word of `behind`, whose last place counts.
+            `opening-letter`, `opening-truth`; of others `first-behind` (the first letter behind `word`), `xlrs`.
+        word: the member of `json`, or the word of `behind` and `first-behind`, whose last place counts.
         tolerance: of `within`, and of `formula`, which else rounds to two decimals.
         yes: the positive answer of yes/no questions.
         words: the words of `first-word-of`.
@@ -296,6 +296,7 @@ class ScoreRule(Strict, frozen=True):
         reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
         region: of `box`, `boxes`, `point` and `points`: how a harness reads them.
+        recall: the share of the gold answer's words in the reply is the metric `token-recall`, beside the score.
         evidence: the value with the gold boxes that a reply to a choice may show: their overlap is the metric `iou`.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
@@ -315,6 +316,7 @@ class ScoreRule(Strict, frozen=True):
     values: Mapping[str, ScoreRule] = {}
     unreadable: Literal["wrong"] = "wrong"
     region: RegionRule = RegionRule()
+    recall: bool = False
     evidence: str = ""
     open_option: str = ""
     profiles: Mapping[ProfileName, ScoreRule] = {}
@@ -340,7 +342,7 @@ class ScoreRule(Strict, frozen=True):
 
 MetricName: TypeAlias = Literal[
     "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed",
-    "attempted", "correct-if-attempted", "attempted-f",
+    "attempted", "correct-if-attempted", "attempted-f", "token-recall",
     "iou", "accuracy@0.25", "accuracy@0.3", "accuracy@0.5", "accuracy@0.7", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
     "centre_in_box", "coco_map", "coco_ap50",
 ]  # fmt: skip
@@ -353,8 +355,8 @@ class Report(Strict, frozen=True):
         name: the figure's name; default: that of the metric.
         metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
             the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
-            of that and accuracy, `attempted-f`; of boxes and moments `iou` (the mean overlap), `accuracy@0.25`, `@0.3`, `@0.5`,
-            `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision `coco_map`, `coco_ap50` (the last three with hyphens too).
+            of that and accuracy, `attempted-f`; of rules with `recall` also `token-recall`; of boxes and moments `iou` (the mean
+            overlap), `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision `coco_map`, `coco_ap50` (the last three with hyphens too).
         positive: the positive answer of f1, precision and recall.
         all_in: a group; the figure is the share of groups in which every row is right.
         steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.table.declaration import Report
 from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
 from snellen.scoring.grounding import CENTRE, IOU
+from snellen.scoring.rules.short_answers import WORD_RECALL
 from snellen.scoring.rules.video import group_score
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -24,14 +25,15 @@ Formula: TypeAlias = Callable[[Floats], Floats]
 
 MOST_PARTS = 500
 """A column of more values is an id: there are no slices by it, and no sums over it."""
-OF_BOXES: Mapping[str, tuple[str, float]] = {
+BESIDE: Mapping[str, tuple[str, float]] = {
     "iou": (IOU, 0.0),
     **{f"accuracy@{least:g}": (IOU, least) for least in (0.25, 0.3, 0.5, 0.7, 0.75, 0.9)},
     **dict.fromkeys(("centre-in-box", "centre_in_box"), (CENTRE, 0.0)),
+    "token-recall": (WORD_RECALL, 0.0),
 }
-"""Metrics of boxes: the number beside each score, and the least that counts; 0: the number itself does."""
+"""Metrics of boxes and words: the number beside each score, and the least that counts; 0: the number itself does."""
 OF_COCO = ("coco-map", "coco-ap50", "coco_map", "coco_ap50")
-MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *OF_BOXES)
+MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *BESIDE)
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
 OF_ATTEMPTS = ("attempted", "correct-if-attempted", "attempted-f")
 NOT_ATTEMPTED = "not attempted"
@@ -92,7 +94,7 @@ class FigureBuilder:
 
     def of(self, metric: str) -> Floats:
         """Return the value of each row for a metric."""
-        column, least = OF_BOXES.get(metric, ("", 0.0))
+        column, least = BESIDE.get(metric, ("", 0.0))
         if not column:
             return self.value
         numbers = self.table.numbers(column)

@@ -90,7 +90,7 @@ def operated(spec: Cell, current: Any, row: Row) -> Any:
     if spec.member:
         current = _member(spec, current)
     if spec.rename:
-        current = spec.rename.get(text_of(current), current)
+        current = spec.rename.get(text_of(current), current if spec.otherwise is None else spec.otherwise)
     if spec.cut:
         current = _field(spec, text_of(current))
     if spec.before:
@@ -194,7 +194,8 @@ def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
     """Return the options of a row, letter to text; empty cells are no options, so that letters may have gaps.
 
     `A-Z` takes the columns of those names; a list of columns takes their own letters where all are one capital, else A, B
-    and so on; a list or an object in one cell is taken in its order.
+    and so on, which is removed where each option begins with it (`A: text`); a list or an object in one cell is taken in its
+    order, and so is a list of objects with `letter` and `content`.
 
     Raises:
         CellError: the cell holds no list, or more options than there are letters.
@@ -205,12 +206,19 @@ def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
         own = all(len(name) == 1 and name in LETTERS for name in spec)
         letters = spec if own else LETTERS
         cells = ((letter, text_of(row.get(name))) for letter, name in zip(letters, spec, strict=False))
-        return {letter: text for letter, text in cells if text != ""}
+        options = {letter: text for letter, text in cells if text != ""}
+        marked = {letter: re.match(rf"\s*{letter}\s*[:.)]", text) for letter, text in options.items()}
+        if not own and all(marked.values()):
+            return {letter: options[letter][mark.end() :].strip() for letter, mark in marked.items() if mark}
+        return options
     column = spec if isinstance(spec, str) else spec.column
     items = value(spec, row, number)
     if isinstance(items, Mapping):
         return {str(letter): text_of(text) for letter, text in items.items()}
-    texts = [text_of(item) for item in list_of(items, column)] if items not in (None, "") else []
+    listed = list_of(items, column) if items not in (None, "") else []
+    if listed and all(isinstance(item, Mapping) and "letter" in item and "content" in item for item in listed):
+        return {text_of(item["letter"]): text_of(item["content"]) for item in listed}
+    texts = [text_of(item) for item in listed]
     if not texts and isinstance(spec, Cell):
         return {letter: letter for letter in spec.letters}
     if len(texts) > len(LETTERS):

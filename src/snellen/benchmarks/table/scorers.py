@@ -131,7 +131,19 @@ def _single(rule: ScoreRule, profile: str) -> Scorer:
     if rule.read in SIDES:
         seen = lmms_eval.without_reasoning if profile == "lmms-eval" else str
         return lambda sample, reply: _region(rule, sample, seen(reply))
-    return _with_evidence(rule, _of_text(rule, profile))
+    return _with_recall(rule, _with_evidence(rule, _of_text(rule, profile)))
+
+
+def _with_recall(rule: ScoreRule, scorer: Scorer) -> Scorer:
+    """Return a scorer that says beside its score which share of the gold answer's words the reply holds."""
+
+    def score(sample: Sample, reply: str) -> Score:
+        found = scorer(sample, reply)
+        said = "".join(reply[slice(*span)] for span in outside_thinking(reply))
+        recall = short_answers.token_recall(said, golds_of(sample))
+        return replace(found, detail={**found.detail, short_answers.WORD_RECALL: str(recall)})
+
+    return score if rule.recall else scorer
 
 
 def _of_text(rule: ScoreRule, profile: str) -> Scorer:
@@ -333,6 +345,9 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "math-v-whole": lambda rule, sample, answer: any(
         final_answers.math_v_equal(_UNWRAPPED.sub("", answer), gold, rooted=False, tolerance=1e-6)
         for gold in golds_of(sample)
+    ),
+    "slake": lambda rule, sample, answer: (
+        lmms_eval.slake_normalised(answer) in map(lmms_eval.slake_normalised, golds_of(sample))
     ),
     "letters-only": lambda rule, sample, answer: "".join(filter(str.isalpha, answer)) in golds_of(sample),
     "formula": _formula_or_option,

@@ -160,6 +160,22 @@ def _behind(reply: str, letters: str, word: str) -> str | None:
     return text[:1] if text[:1] and text[:1] in letters else None
 
 
+def _first_behind(reply: str, letters: str, word: str) -> str | None:
+    """Read the first letter behind the last place of a word, else of the reply, as MedXpertQA; `A through E` names none."""
+    text = re.sub(r"[A-Z] (?:through|to) [A-Z]\b", "", reply.rpartition(word)[2])
+    return next((sign for sign in text if sign in letters), None)
+
+
+def _xlrs(reply: str, letters: str, word: str) -> str | None:
+    """Read several letters as XLRS-Bench's script: those in brackets, else every a to e in the text, within words too."""
+    for phrase in ("The best answer is", "The correct answer is", "The answer is", "The answer"):
+        reply = reply.replace(phrase, "")
+    if not re.search("[A-E]", reply):
+        return None
+    found = re.findall(r"\(([a-eA-E])\)", reply) or re.findall("[a-eA-E]", reply)
+    return "".join(sorted(set("".join(found).upper())))
+
+
 def _member_text(reply: str, letters: str, word: str) -> str | None:
     value = _member_value(reply, word)
     return value if isinstance(value, str) else None
@@ -225,6 +241,8 @@ STAGES: Mapping[str, Stage] = {
     "any-letter": lambda reply, letters, word: video.any_letter(reply),
     "opening-letter": lambda reply, letters, word: video.opening_letter(reply),
     "opening-truth": lambda reply, letters, word: video.opening_truth(reply),
+    "first-behind": _first_behind,
+    "xlrs": _xlrs,
     "behind": _behind,
 }
 

@@ -143,6 +143,26 @@ def read_number(reply: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
+_BRACKETED = (re.compile(r"\([^)]*\)"), re.compile(r"（[^）]*）"))
+_SIGNS = re.compile(r"[!-/:-@\[-`{-~！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～、《》【】]")
+_SLAKE = {
+    "x ray": "xray",
+    **dict.fromkeys(["yeah", "yep", "true", "是", "是的", "有", "包含", "可以", "能", "会", "正常"], "yes"),
+    **dict.fromkeys(
+        ["nope", "false", "否", "不是", "没有", "无", "不包含", "不能", "不会", "不可以", "不正常", "异常"], "no"
+    ),
+}
+
+
+def slake_normalised(text: str) -> str:
+    """Return a short answer as its SLAKE task compares it: lower case, no brackets or signs, words for yes and no as these."""
+    text = text.strip().lower()
+    for form in (*_BRACKETED, _SIGNS):
+        text = form.sub(" ", text)
+    text = " ".join(text.split())
+    return _SLAKE.get(text, text)
+
+
 def contains_folded(reply: str, golds: Sequence[str]) -> bool:
     """Return True if the reply contains a gold answer, case and full-width letters ignored."""
     text = _folded(reply)

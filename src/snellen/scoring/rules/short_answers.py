@@ -104,6 +104,22 @@ def _scored(match: list[Any], score: Any, read: str, golds: list[Any]) -> dict[s
     return {"match": match, "score": score, "norm_pred": read, "norm_gold": golds}
 
 
+WORD_RECALL = "word_recall"
+"""Name of the detail of a score that holds the recall of words."""
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
+"""A word, or a sign of a script that puts no blanks between words."""
+
+
+def token_recall(reply: str, golds: Sequence[str]) -> float:
+    """Return the largest share, 0 to 1, of a gold answer's words that the reply holds, both normalised as for VQA.
+
+    A gold answer without words, such as an article, has a share of 0. Source: the recall of open questions in LLaVA-Med.
+    """
+    said = set(_WORD.findall(vqa_normalise(reply)))
+    words = (_WORD.findall(vqa_normalise(gold)) for gold in golds)
+    return max((sum(word in said for word in gold) / len(gold) for gold in words if gold), default=0.0)
+
+
 ANLS_THRESHOLD = 0.5
 
 
