@@ -266,6 +266,8 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "resize": "",
         "corrupt": "",
         "mask": "",
+        "window": "file",
+        "bands": "",
     }
     assert record["frames"] != describe(MediaSettings(fps=1.0))["frames"]
     assert record["jpeg_decoder"].startswith("simplejpeg ") and "bicubic" in record["resampler"]

@@ -35,11 +35,12 @@ def read_dicom(data: bytes, *, pixels: bool) -> Dataset:
         ValueError: the file is no DICOM, or its elements are compressed, so that their size is not known before.
     """
     try:
-        from pydicom import dcmread
+        from pydicom import config, dcmread
     except ImportError as error:
         raise MissingExtraError(
             "a DICOM image needs pydicom, which is not installed", install_hint("medical")
         ) from error
+    config.settings.reading_validation_mode = config.IGNORE  # its warnings quote the file, which may name a patient
     (group,) = struct.unpack_from("<I", data, 140)  # the length of the group that names the transfer syntax
     if _DEFLATED in data[132 : 144 + min(group, 1 << 16)]:
         raise ValueError("its elements are deflated; write it with another transfer syntax")
