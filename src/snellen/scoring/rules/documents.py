@@ -23,6 +23,7 @@ from snellen.scoring.rules.vlmevalkit import literal
 NEEDED = {
     **dict.fromkeys(("teds", "teds-of-mapping"), ("apted", "lxml")),
     "outline": ("apted",),
+    "page-parse": ("apted", "lxml", "pylatexenc"),
     **dict.fromkeys(("page", "letters-or-page"), ("nltk", "jieba")),
 }
 """Comparison to the packages that it needs, which the extra `documents` brings."""
@@ -166,16 +167,16 @@ def _words(*texts: str) -> list[list[str]]:
 def teds(reply: str, gold: str) -> float:
     """Return the similarity of two tables by tree edit distance (TEDS): HTML where the gold table is, else Markdown."""
     if not re.search(r"<(?:body|table|tr|td)\b", gold):
-        return _teds(_markdown_page(reply), _markdown_page(gold))
+        return table_similarity(_markdown_page(reply), _markdown_page(gold))
     found = re.search("<body.*", flat := reply.replace("\n", "")) or re.search("<table.*", flat)
-    return 0.0 if found is None else _teds(_whole_page(found[0]), _whole_page(gold.replace("\n", "")))
+    return 0.0 if found is None else table_similarity(_whole_page(found[0]), _whole_page(gold.replace("\n", "")))
 
 
-def mapping_teds(reply: str, gold: str) -> float:
+def mappingtable_similarity(reply: str, gold: str) -> float:
     """Return TEDS of two mappings, as tables with a row for each key; 0 where the reply has no Python dictionary."""
     read, wanted = _dictionary(reply), _gold_mapping(gold)
     pages = [_page_of((key, " ".join(str(value))) for key, value in values.items()) for values in (read, wanted)]
-    return _teds(*pages) if read and wanted else 0.0
+    return table_similarity(*pages) if read and wanted else 0.0
 
 
 def _dictionary(text: str) -> Mapping[str, Any]:
@@ -220,11 +221,15 @@ def _whole_page(table: str) -> str:
     return table if "<html>" in table else f"<html>{table}</html>"
 
 
-def _teds(reply: str, gold: str) -> float:
+def table_similarity(reply: str, gold: str, *, structure_only: bool = False) -> float:
+    """Return TEDS of the first tables of two HTML pages; of their structure alone, whatever is in the cells."""
     try:
         (read, found), (wanted, known) = _table_tree(reply), _table_tree(gold)
     except (ValueError, RecursionError):  # no markup, or spans that are no numbers
         return 0.0
+    for tree in (read, wanted) if structure_only else ():
+        for node in tree.walk() if tree else ():
+            node.signs = ()
     return _similarity(read, wanted, max(found, known)) if read and wanted and max(found, known) else 0.0
 
 
