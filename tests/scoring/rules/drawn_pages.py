@@ -6,7 +6,24 @@ import random
 import string
 from typing import Any
 
-WORDS = "river copper lantern seven margin orbit velvet thunder canvas, pilot; harbour. maple 1984 Gravity (note) α/β".split()
+WORDS = [
+    "river",
+    "copper",
+    "lantern",
+    "seven",
+    "margin",
+    "orbit",
+    "velvet",
+    "thunder",
+    "canvas,",
+    "pilot;",
+    "harbour.",
+    "maple",
+    "1984",
+    "Gravity",
+    "(note)",
+    "α/β",
+]
 CHINESE = "水山火木金土日月人口手足目耳风雨电云花草"
 FORMULAS = (
     r"\frac{a+b}{c} = \sqrt{d}", r"E = mc^2", r"\sum_{i=1}^{n} x_i \tag{3}", r"\mathbf{A} x = \lambda x",
@@ -47,7 +64,9 @@ def as_markdown(rows: list[list[str]]) -> str:
 
 def perturbed(draw: random.Random, text: str, share: float) -> str:
     return "".join(
-        draw.choice(string.ascii_letters) if draw.random() < share else sign for sign in text if draw.random() > share / 2
+        draw.choice(string.ascii_letters) if draw.random() < share else sign
+        for sign in text
+        if draw.random() > share / 2
     )
 
 

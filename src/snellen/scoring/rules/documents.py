@@ -221,8 +221,11 @@ def _whole_page(table: str) -> str:
     return table if "<html>" in table else f"<html>{table}</html>"
 
 
-def table_similarity(reply: str, gold: str, *, structure_only: bool = False) -> float:
-    """Return TEDS of the first tables of two HTML pages; of their structure alone, whatever is in the cells."""
+def table_similarity(reply: str, gold: str, *, structure_only: bool = False, least: float = 0.0) -> float:
+    """Return TEDS of the first tables of two HTML pages, or of their structure alone, whatever is in the cells.
+
+    The reference goes below 0, since roots are no nodes; `least` is where it is cut.
+    """
     try:
         (read, found), (wanted, known) = _table_tree(reply), _table_tree(gold)
     except (ValueError, RecursionError):  # no markup, or spans that are no numbers
@@ -230,7 +233,7 @@ def table_similarity(reply: str, gold: str, *, structure_only: bool = False) -> 
     for tree in (read, wanted) if structure_only else ():
         for node in tree.walk() if tree else ():
             node.signs = ()
-    return _similarity(read, wanted, max(found, known)) if read and wanted and max(found, known) else 0.0
+    return _similarity(read, wanted, max(found, known), least) if read and wanted and max(found, known) else 0.0
 
 
 def _table_tree(page: str) -> tuple[Node | None, int]:
@@ -296,7 +299,7 @@ def _is_too_large(reply: int, gold: int) -> bool:
     return reply > max(MOST_NODES, 10 * gold) or reply * gold > max(MOST_PAIRS, 1.25 * gold**2)
 
 
-def _similarity(read: Node, wanted: Node, nodes: int = 0) -> float:
+def _similarity(read: Node, wanted: Node, nodes: int = 0, least: float = 0.0) -> float:
     """Return 1 less the edit distance of two trees by the larger number of nodes, or that of the elements of tables."""
     from apted import APTED, Config
 
@@ -313,7 +316,7 @@ def _similarity(read: Node, wanted: Node, nodes: int = 0) -> float:
         distance = float(APTED(read, wanted, Costs()).compute_edit_distance())
     except RecursionError:
         return 0.0
-    return max(0.0, 1 - distance / (nodes or max(sizes)))  # the reference goes below 0 where roots are no nodes
+    return max(least, 1 - distance / (nodes or max(sizes)))
 
 
 def _cell_distance(one: Node, other: Node) -> float:

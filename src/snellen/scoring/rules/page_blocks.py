@@ -170,7 +170,7 @@ def _row(source: str) -> str:
     first, *others = source.strip().split("\n")
     rows = [[cell.strip() for cell in line.strip().split("|")[1:-1]] for line in (first, *others[1:])]
     made = ["    <tr>\n" + "".join(f"      <td>{cell}</td>\n" for cell in row) + "    </tr>\n" for row in rows]
-    return f"<table>\n{''.join(made)}</table>\n"
+    return f"<table>\n{''.join(made)}</tbody>\n</table>\n"
 
 
 def _merged(text: str) -> str:
@@ -269,7 +269,8 @@ def bare_table(table: str) -> str:
         text = markup.tostring(root, encoding="unicode")
     except (etree.LxmlError, ValueError, AssertionError, RecursionError):
         return ""
-    text = re.sub(r">[^\S\n]*\n\s*<", "><", text)  # what Beautiful Soup makes of such blanks, and of tags without an end
+    # As Beautiful Soup writes such blanks, and tags without an end.
+    text = re.sub(r">[^\S\n]*\n\s*<", "><", text)
     text = re.sub(r"<(br|col|img|hr|input)\b([^<>]*)>", r"<\1\2/>", text)
     text = unicodedata.normalize("NFKC", html.unescape(text).replace("\n", "")).strip()
     start, end = re.search(r"<table\b[^<>]*>", text, re.IGNORECASE), text.lower().rfind("</table>")

@@ -1,4 +1,4 @@
-"""Figures of a page that a model wrote as Markdown, each 0 to 1: text, formulas, tables and reading order.
+"""Figures of a page that a model wrote as Markdown: text, formulas, tables and reading order.
 
 Source: as in `page_blocks`; a page record is one of OmniDocBench's file. Formulas are compared as text: CDM renders both with
 LaTeX, and is not computed.
@@ -50,7 +50,7 @@ class PageValue(float):
     def of(cls, figures: Mapping[str, float], reason: str | None = None) -> PageValue:
         """Return the value of some figures; 1 without any, as of a page of pictures alone."""
         names = ("text-edit", "formula-edit", "order-edit", "table-teds")
-        shares = [abs(figures[name] - WORST[name]) for name in names if name in figures]
+        shares = [1 - figures[name] if WORST[name] else max(0.0, figures[name]) for name in names if name in figures]
         value = cls(sum(shares) / len(shares) if shares else 1.0)
         value.figures, value.reason = figures, reason
         return value
@@ -111,8 +111,8 @@ def page_figures(found: Sequence[Block], record: Mapping[str, Any]) -> dict[str,
     """Return the figures of the blocks of a reply, of what the page has.
 
     `text-edit`, `formula-edit`, `table-edit`: edits over the signs of the longer text of each pair, summed over pairs;
-    `table-teds` and `table-teds-structure`: means over tables; `order-edit`: edits between the gold blocks' order and that
-    in which the reply has them, by the longer list. LaTeX tables are not scored.
+    `table-teds` and `table-teds-structure`: means over tables, which may be below 0; `order-edit`: edits between the gold
+    blocks' order and that in which the reply has them, by the longer list. LaTeX tables are not scored.
     """
     figures: dict[str, float] = {}
     gold, reply = _gold_lines(record, "text"), _reply_lines(found, "text")
@@ -181,7 +181,7 @@ def _tables(found: Iterable[Block], record: Mapping[str, Any]) -> dict[str, floa
     pairs = [pair for pair in simple_match(gold, reply) if pair.gold]
     texts = [("".join(_table(reply[at]) for at in pair.reply), _table(gold[pair.gold[0]])) for pair in pairs]
     means = {
-        name: sum(table_similarity(one, other, structure_only=only) for one, other in texts) / len(texts)
+        name: sum(table_similarity(one, other, structure_only=only, least=-1.0) for one, other in texts) / len(texts)
         for name, only in (("table-teds", False), ("table-teds-structure", True))
     }
     return _share_of_edits("table-edit", texts) | means
