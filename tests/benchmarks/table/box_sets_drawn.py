@@ -153,7 +153,7 @@ BOX_SETS: dict[str, list[tuple[Row, str]]] = {
     ],
 }  # fmt: skip
 """Set to rows with replies; the first row of a set is answered wrongly where all are run."""
-WITH_FILES = ("screenspot-pro", "osworld-g", "osworld-g-refined", "pointbench")
+WITH_FILES = ("screenspot-pro", "osworld-g", "osworld-g-refined", "pointbench", "omnidocbench")
 """Sets whose images lie beside their JSON."""
 BOX_HEADLINES = {
     "refcoco": (1 / 2 + 1 + 1) / 3,

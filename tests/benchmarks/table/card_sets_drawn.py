@@ -28,6 +28,28 @@ def empty_wordnet(folder: Path) -> list[str]:
 """Stand for a drawn picture: in a cell of a table, and in a folder of its own."""
 
 
+PAGE = "zzzz\n\n\\[ x^2 \\]\n\n<table><tr><td>1</td></tr></table>"
+
+
+def page_record(number: int, **attributes: str) -> Row:
+    """Return a page of OmniDocBench: a text, a caption, a formula and a table, in this order."""
+    parts = {"text_block": ("text", "zzzz"), "equation_isolated": ("latex", "x^2"), "table": ("html", TABLE_CELL)}
+    blocks = [
+        {"category_type": category, "order": order, "anno_id": f"b{order}", "ignore": False, member: text}
+        for order, (category, (member, text)) in enumerate(parts.items(), 1)
+    ]
+    attributes = {"language": ("english", "simplified_chinese")[number % 2], "data_source": "book", **attributes}
+    page = {
+        "page_no": number,
+        "image_path": f"{number}.png",
+        "page_attribute": {"layout": "single_column", **attributes},
+    }
+    return {"layout_dets": blocks, "page_info": page, "extra": {"relation": []}}
+
+
+TABLE_CELL = "<table><tr><td>1</td></tr></table>"
+
+
 def mcq(number: int, answer: str, **more: Any) -> Row:
     return {"index": number, "image": IMAGE, "question": f"Which part is {number}?", "answer": answer, **more}
 
@@ -226,6 +248,10 @@ CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
     ],
     "phyx-mini-oe": [(mcq(number, f"{number} kN", category="Optics"), f"{number} kN") for number in range(3)],
     "seephys": [(mcq(number, f"{number} kg", language="English", sig_figs=("", 3)[number % 2]), f"{number} kg") for number in range(3)],
+    "omnidocbench": [(page_record(number, subset=("base", "table_hard")[number % 2]), PAGE) for number in range(4)],
+    "omnidocbench-v10": [
+        (mcq(number, json.dumps(page_record(number), ensure_ascii=False)), PAGE) for number in range(4)
+    ],
     **BOX_SETS,
     **MEDICAL_SETS,
 }  # fmt: skip
@@ -261,6 +287,8 @@ CARD_HEADLINES = {
     "cmmmu-val": 4 / 5,
     # METEOR of ten words in one chunk is 1 - 0.5 / 10 ** 3; the position is half right; the first row is wrong
     "ocrbench-v2": ((1 - 0.5 / 1000 / 4) / 2 + (1 + 0.75) / 2 + 1 + (1 + 0.5) / 2 + 1 + 1) / 6,
+    # the only text distance that is not 0: no sign of the reply is right
+    **dict.fromkeys(("omnidocbench", "omnidocbench-v10"), 1 / 4),
     "wemath": 1 / 2,  # problem 1 is rote (a step wrong, the composite right), problem 2 complete
     "mathverse": (1 / 2 + 1) / 2,
     **BOX_HEADLINES,

@@ -242,7 +242,7 @@ def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> Drawn
     is_tsv = bool(declared.source.tsv) or declared.source.files == ("TreeBench.tsv",)
     drawn = DrawnSet(folder / ("drawn.tsv" if is_tsv else "drawn.parquet"), rows=len(rows))
     written = []
-    drawing = screen if declared.name in BOX_SETS else picture
+    drawing = screen if declared.name in (*BOX_SETS, *WITH_FILES) else picture
     if declared.name in (*WITH_FILES, *MEDICAL_FILES):
         if declared.name in WITH_FILES:
             drawn.path, drawn.images = draw_files(declared.name, [dict(row) for row in rows], folder)

@@ -110,7 +110,8 @@ def test_nothing_is_fetched_to_list_an_entry(
     assert main(["list", "catalogue"]) == 0
     assert main(["list"]) == 0
     assert (
-        f"{len(names())} declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue" in capsys.readouterr().out
+        f"{len(names())} declared benchmarks, such as mmstar, pope and chartqa: snellen list catalogue"
+        in capsys.readouterr().out
     )
 
 

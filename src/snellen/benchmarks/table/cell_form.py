@@ -45,13 +45,14 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
 
     Attributes:
-        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists. Of a set one whose name ends
-            with `?` may be missing.
+        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists, `@row` the whole row. Of a
+            set one whose name ends with `?` may be missing.
         first_of: in place of a column: several, of which the first that the row has counts.
         subset: of a set: it is one of its subsets, which the name of the row's file says where the column is missing.
         place: of a set: a whole number is the place, from 0, of an option of the list in this column, whose letter it becomes.
         text: a constant in place of a column.
-        member: the member of the object in the cell.
+        member: the member of the object in the cell; `a.b` is the member b of a, and one whose name ends with `?` may be missing.
+        page_parts: of a page record of OmniDocBench: the list of what it has of `text`, `formula`, `table` and `order`.
         rename: value to value.
         otherwise: with `rename`: the value of all others.
         cut: a separator; `field` says which part is taken, from 0.
@@ -90,6 +91,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     place: str = ""
     text: str | None = None
     member: str = ""
+    page_parts: bool = False
     rename: Mapping[str, str] = {}
     otherwise: str | None = None
     cut: str = ""

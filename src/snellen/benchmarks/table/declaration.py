@@ -246,7 +246,7 @@ Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact",
     "formula", "letters", "nearest-option", "only-letter", "within", "in-gold", "typed", "typed-exact", "typed-as-written",
     "marked-letter",
-    "edit", "teds", "teds-of-mapping", "outline", "page", "letters-or-page", "letters-only", "fields", "count-share", "iou",
+    "edit", "teds", "teds-of-mapping", "outline", "page", "page-parse", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
     "opening-word", "moment", "slake",
@@ -345,6 +345,7 @@ MetricName: TypeAlias = Literal[
     "attempted", "correct-if-attempted", "attempted-f", "token-recall",
     "iou", "accuracy@0.25", "accuracy@0.3", "accuracy@0.5", "accuracy@0.7", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
     "centre_in_box", "coco_map", "coco_ap50",
+    "text-edit", "formula-edit", "table-edit", "order-edit", "table-teds", "table-teds-structure",
 ]  # fmt: skip
 
 
@@ -356,7 +357,10 @@ class Report(Strict, frozen=True):
         metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
             the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
             of that and accuracy, `attempted-f`; of rules with `recall` also `token-recall`; of boxes and moments `iou` (the mean
-            overlap), `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision `coco_map`, `coco_ap50` (the last three with hyphens too).
+            overlap), `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision
+            `coco_map`, `coco_ap50` (the last three with hyphens too);
+            of `page-parse` the mean over the pages that have such a part: `text-edit`, `formula-edit`, `table-edit`,
+            `order-edit` (distances: lower is better), `table-teds`, `table-teds-structure`.
         positive: the positive answer of f1, precision and recall.
         all_in: a group; the figure is the share of groups in which every row is right.
         steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with

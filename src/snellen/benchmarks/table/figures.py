@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.table.declaration import Report
 from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
 from snellen.scoring.grounding import CENTRE, IOU
+from snellen.scoring.rules.page_parse import WORST
 from snellen.scoring.rules.short_answers import WORD_RECALL
 from snellen.scoring.rules.video import group_score
 
@@ -33,7 +34,7 @@ BESIDE: Mapping[str, tuple[str, float]] = {
 }
 """Metrics of boxes and words: the number beside each score, and the least that counts; 0: the number itself does."""
 OF_COCO = ("coco-map", "coco-ap50", "coco_map", "coco_ap50")
-MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *BESIDE)
+MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *BESIDE, *WORST)
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
 OF_ATTEMPTS = ("attempted", "correct-if-attempted", "attempted-f")
 NOT_ATTEMPTED = "not attempted"
@@ -81,7 +82,7 @@ class FigureBuilder:
         if report.all_in:
             right, first = self.values_in_groups(report, rows)
             return self._ratio(right, first.astype(np.float64))
-        counted = rows & self.table.counted
+        counted = rows & self.counted(metric)
         if metric in OF_YES_NO:
             return self._yes_no(metric, report.positive or self.positive, counted)
         if metric in OF_ATTEMPTS:
@@ -92,8 +93,18 @@ class FigureBuilder:
             return lambda sums: sums[:, at]
         return self._ratio(value, counted.astype(np.float64))
 
+    def counted(self, metric: str) -> Mask:
+        """Return a mask of the rows that count: of a part of pages those that have it, and those without a reply."""
+        if metric not in WORST:
+            return self.table.counted
+        without = ~np.any([self.table.filled(name) for name in WORST], axis=0)
+        mask: Mask = self.table.counted & (self.table.filled(metric) | without)
+        return mask
+
     def of(self, metric: str) -> Floats:
         """Return the value of each row for a metric."""
+        if metric in WORST:
+            return self.table.numbers(metric, WORST[metric])
         column, least = BESIDE.get(metric, ("", 0.0))
         if not column:
             return self.value

@@ -17,11 +17,12 @@ import msgspec
 
 from snellen.benchmarks.table.cell_form import Cell, CellSpec
 from snellen.errors import DataError
+from snellen.scoring.rules.page_parse import page_parts
 from snellen.scoring.rules.vlmevalkit import MAX_CHARS, literal, literal_list
 from snellen.sources.number_formats import CellFault
 
 Row: TypeAlias = Mapping[str, Any]
-ROW_NUMBER, KEY = "#", "@key"
+ROW_NUMBER, KEY, WHOLE_ROW = "#", "@key", "@row"
 LETTERS = string.ascii_uppercase
 ALL_LETTERS = "A-Z"
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -37,7 +38,7 @@ def columns_of(spec: CellSpec) -> Iterator[str]:
     """Yield the columns of the file that a declared value is made from; `options = "A-Z"` names none."""
     several = (*spec.first_of, spec.column, spec.from_, spec.labels, spec.by) if isinstance(spec, Cell) else spec
     for name in (several,) if isinstance(several, str) else several:
-        if name not in ("", ROW_NUMBER, KEY, ALL_LETTERS):
+        if name not in ("", ROW_NUMBER, KEY, WHOLE_ROW, ALL_LETTERS):
             yield name
 
 
@@ -65,7 +66,7 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
 
 def cell_reader(spec: CellSpec) -> Callable[[Row, int], Any]:
     """Return `value` for all rows of a table: a text in a plain column is taken as it is."""
-    if not isinstance(spec, str) or spec == ROW_NUMBER:
+    if not isinstance(spec, str) or spec in (ROW_NUMBER, WHOLE_ROW):
         return partial(value, spec)
     return lambda row, number: cell if isinstance(cell := row.get(spec), str) else value(spec, row, number)
 
@@ -73,6 +74,8 @@ def cell_reader(spec: CellSpec) -> Callable[[Row, int], Any]:
 def _cell(column: str, row: Row, number: int) -> Any:
     if column == ROW_NUMBER:
         return number
+    if column == WHOLE_ROW:
+        return dict(row)
     cell = row.get(column)
     return cell_of(row, column) if isinstance(cell, float) else cell
 
@@ -88,7 +91,13 @@ def cell_of(row: Row, column: str) -> Any:
 def operated(spec: Cell, current: Any, row: Row) -> Any:
     """Apply the operations to a value, in the order in which `Cell` declares them; `row` has what is filled in."""
     if spec.member:
-        current = _member(spec, current)
+        for name in spec.member.split("."):
+            current = _member(spec, name, current)
+    if spec.page_parts:
+        try:
+            current = page_parts(current)
+        except ValueError as error:
+            raise CellError(f"column {spec.column!r} holds {error}") from error
     if spec.rename:
         current = spec.rename.get(text_of(current), current if spec.otherwise is None else spec.otherwise)
     if spec.cut:
@@ -133,14 +142,21 @@ def _filled(cell: Any) -> str:
     return "" if cell is None or cell != cell else str(cell)
 
 
-def _member(spec: Cell, cell: Any) -> Any:
-    """Return a member of an object, which stands in the cell as such or as JSON or Python text."""
-    value = cell if isinstance(cell, Mapping) else literal(text_of(cell).strip())
-    if not isinstance(value, Mapping) or spec.member not in value:
-        raise CellError(
-            f"column {spec.column!r} holds {text_of(cell)[:80]!r}; an object with {spec.member!r} was expected"
-        )
-    return value[spec.member]
+def _member(spec: Cell, name: str, cell: Any) -> Any:
+    """Return a member of an object, which stands in the cell as such or as JSON or Python text; one with `?` may be missing."""
+    value = cell if isinstance(cell, Mapping) else _object(text_of(cell).strip())
+    if name.endswith("?") and (value is None or isinstance(value, Mapping)):
+        return (value or {}).get(name[:-1])
+    if not isinstance(value, Mapping) or name not in value:
+        raise CellError(f"column {spec.column!r} holds {text_of(cell)[:80]!r}; an object with {name!r} was expected")
+    return value[name]
+
+
+def _object(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return literal(text)
 
 
 def _field(spec: Cell, text: str) -> str:

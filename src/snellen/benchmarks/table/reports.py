@@ -19,6 +19,7 @@ from snellen.benchmarks.table.summary import odd_share
 from snellen.scoring import metrics, statistics
 from snellen.scoring.coco import average_precision, by_content
 from snellen.scoring.grounding import BOXES
+from snellen.scoring.rules.page_parse import WORST
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import GROUP, coverage
 from snellen.types import Interval, Metric
@@ -93,7 +94,7 @@ def _metric(
     apart = any(part.get(column, value) != value for column, value in report.only_where.items())
     expected = 0 if apart else table.expected_where({**part, **report.only_where})
     builder = FigureBuilder(table, named, table.value, positive)
-    counted = rows & table.counted
+    counted = rows & builder.counted(metric)
     unit = "fraction" if _is_fraction(report, metric, named) else POINTS
     chance = _chance(report, metric, table, rows, named)
     if metric in OF_COCO:
@@ -114,7 +115,8 @@ def _metric(
             ci95 = ci95.cut(0.0, 1.0)
         known = isfinite(value)
         made = Metric(name, value if known else None, int(counted.sum()), ci95 if known else None, unit, chance=chance)
-    return structs.replace(made, coverage=coverage(_rows_behind(builder, counted), expected))
+    covered, is_distance = coverage(_rows_behind(builder, counted), expected), _is_distance(report, metric, named)
+    return structs.replace(made, coverage=covered, lower_is_better=is_distance)
 
 
 def _coco(report: Report, metric: str, table: ScoreColumns, rows: Mask) -> float | None:
@@ -152,7 +154,7 @@ def _closed(name: str, report: Report, metric: str, builder: FigureBuilder, rows
     if report.all_in:
         value, mask = builder.values_in_groups(report, rows)
     else:
-        value, mask = builder.of(metric), rows & table.counted
+        value, mask = builder.of(metric), rows & builder.counted(metric)
     groups = table.clusters(builder.groups)
     cluster = "question" if np.array_equal(table.scores.group, table.scores.question) and not report.all_in else GROUP
     strata = None
@@ -167,6 +169,14 @@ def _is_fraction(report: Report, metric: str, named: Mapping[str, Report]) -> bo
     if report.scale != 1.0 or report.sum_over or report.add or metric == "count":
         return False
     return all(_is_fraction(named[name], _metric_of(named[name], name), named) for name in report.average)
+
+
+def _is_distance(report: Report, metric: str, named: Mapping[str, Report]) -> bool:
+    """Return True for a distance, and for the mean or sum of distances: lower is better."""
+    parts = report.add or report.average
+    if parts:
+        return all(_is_distance(named[name], _metric_of(named[name], name), named) for name in parts)
+    return WORST.get(metric) == 1.0
 
 
 def _chance(report: Report, metric: str, table: ScoreColumns, rows: Mask, named: Mapping[str, Report]) -> float | None:

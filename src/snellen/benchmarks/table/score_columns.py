@@ -103,10 +103,17 @@ class ScoreColumns:
         column = self.scores.meta.get(CHANCE)
         return None if column is None or not len(self) else column.numbers()
 
-    def numbers(self, column: str) -> NDArray[np.float64]:
-        """Return a meta column of numbers, 0 for rows without one."""
+    def filled(self, column: str) -> Mask:
+        """Return a mask of the rows that have a value in a meta column."""
         values = self.scores.meta.get(column)
-        return np.zeros(len(self)) if values is None else np.array([*map(float, values.names), 0.0])[values.codes]
+        return np.zeros(len(self), dtype=bool) if values is None else np.greater_equal(values.codes, 0)
+
+    def numbers(self, column: str, missing: float = 0.0) -> NDArray[np.float64]:
+        """Return a meta column of numbers, `missing` for rows without one."""
+        values = self.scores.meta.get(column)
+        if values is None:
+            return np.full(len(self), missing)
+        return np.array([*map(float, values.names), missing])[values.codes]
 
     def clusters(self, groups: Iterable[str]) -> NDArray[np.int64]:
         """Return the cluster of each row, clusters joined that share a group of rows."""

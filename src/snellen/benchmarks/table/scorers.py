@@ -22,7 +22,16 @@ from snellen.scoring.coordinates import SIDES, is_grounded
 from snellen.scoring.extract import read
 from snellen.scoring.grounding import IOU
 from snellen.scoring.replies.reply import outside_thinking, visible
-from snellen.scoring.rules import chinese_answers, documents, final_answers, lmms_eval, short_answers, video, vlmevalkit
+from snellen.scoring.rules import (
+    chinese_answers,
+    documents,
+    final_answers,
+    lmms_eval,
+    page_parse,
+    short_answers,
+    video,
+    vlmevalkit,
+)
 from snellen.scoring.rules.harness_regions import RegionRule, evidence_overlap, score_by_rule
 from snellen.types import Sample, Score, Text, Verdict
 
@@ -54,6 +63,7 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "teds-of-mapping": documents.mapping_teds,
     "outline": documents.outline_similarity,
     "page": documents.page_similarity,
+    "page-parse": page_parse.page_value,
     "letters-or-page": documents.letters_or_page,
     "fields": documents.fields_share,
     "count-share": documents.count_share,
@@ -65,6 +75,8 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "emma": lambda answer, gold: float(final_answers.emma_equal(answer, gold)),
 }
 """Comparisons of a reply with one gold answer, of which the best counts."""
+WITH_MORE = (documents.TooLarge, page_parse.PageValue)
+"""Values that say more than how good a reply is."""
 OF_REGIONS = ("iou", "answer-and-box", "spotting")
 """Comparisons with boxes: that of the gold answer, of the value `bbox`, and of `bbox` with the words of `content`."""
 OF_TEXTS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula")
@@ -204,8 +216,10 @@ def _unread(reason: str) -> Score:
 def graded(value: float, answer: Any) -> Score:
     """Return the score of a reply that was read, 0 to 1."""
     verdict: Verdict = "correct" if value >= 1.0 else "partial" if value > 0.0 else "wrong"
-    reason = value.reason if isinstance(value, documents.TooLarge) else None
-    return Score(float(value), answer, verdict, reason, {READ: word_of(answer)})
+    reason = value.reason if isinstance(value, WITH_MORE) else None
+    figures = value.figures if isinstance(value, page_parse.PageValue) else {}
+    detail = {READ: word_of(answer)} | {name: str(figure) for name, figure in figures.items()}
+    return Score(float(value), answer, verdict, reason, detail)
 
 
 def word_of(answer: Any) -> str:
@@ -238,7 +252,7 @@ def _compare_common(rule: ScoreRule, sample: Sample, reply: str, answer: Any) ->
     golds = golds_of(sample)
     if (compare := _OF_FINAL.get(rule.equals)) is not None:
         value = compare(rule, sample, str(answer))
-        return value if isinstance(value, documents.TooLarge) else float(value)
+        return value if isinstance(value, WITH_MORE) else float(value)
     if rule.read in _BY_LETTER or rule.equals == "option" or (rule.read == "final" and sample.options):
         return float(answer == _gold_letter(rule, sample))
     if rule.read in ("yes-no", "first-word-of"):

@@ -172,7 +172,7 @@ def teds(reply: str, gold: str) -> float:
     return 0.0 if found is None else table_similarity(_whole_page(found[0]), _whole_page(gold.replace("\n", "")))
 
 
-def mappingtable_similarity(reply: str, gold: str) -> float:
+def mapping_teds(reply: str, gold: str) -> float:
     """Return TEDS of two mappings, as tables with a row for each key; 0 where the reply has no Python dictionary."""
     read, wanted = _dictionary(reply), _gold_mapping(gold)
     pages = [_page_of((key, " ".join(str(value))) for key, value in values.items()) for values in (read, wanted)]

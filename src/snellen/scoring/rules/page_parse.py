@@ -25,6 +25,7 @@ from snellen.scoring.rules.page_blocks import (
     gold_blocks,
 )
 from snellen.scoring.rules.page_matching import Pair, quick_match, simple_match
+from snellen.scoring.rules.vlmevalkit import literal
 
 WORST: Mapping[str, float] = {
     **dict.fromkeys(("text-edit", "formula-edit", "table-edit", "order-edit"), 1.0),
@@ -96,10 +97,10 @@ def _record(record: Any) -> Mapping[str, Any]:
     if isinstance(record, str):
         try:
             record = msgspec.json.decode(record)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise ValueError(f"no page record in JSON: {error}") from error
+        except (msgspec.DecodeError, RecursionError):
+            record = literal(record)
     if not isinstance(record, Mapping):
-        raise ValueError("no page record: an object with `layout_dets` was expected")
+        raise ValueError("no page record: an object with `layout_dets` was expected, in JSON")
     return record
 
 
