@@ -335,9 +335,13 @@ def test_what_is_known_of_a_harness_stands_at_its_profile_and_in_the_notes_of_a_
     assert any(line.startswith("known of vlmevalkit: 14.0 is no integer") for line in done.notes())
 
 
+NOT_COUNTED = ("omnimedvqa", "xlrs-bench-lite", "omnidocbench-v10")
+"""Sets that no card is known to report: cards report OmniDocBench 1.5 and 1.6."""
+
+
 @pytest.mark.parametrize("name", CARD_SETS)
 def test_every_set_of_the_cards_says_who_reports_it_and_has_a_profile_of_each_harness(name: str) -> None:
-    assert entry(name).cards.count > 0
+    assert (entry(name).cards.count > 0) == (name not in NOT_COUNTED)
     assert {"strict", "vlmevalkit", "lmms-eval"} <= set(registry.find(name).profiles)
 
 
