@@ -71,7 +71,7 @@ class Source(Strict, frozen=True):
         mirrors: further addresses.
         table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
         images: a folder or archives of the images; a folder that is not there is an error.
-        unpack: each row becomes one row for each element, which sets columns to the cells of others.
+        unpack: each row becomes one row for each element, which sets columns to the cells of others, or to the text behind `=`.
         explode: a column of lists: each row becomes one row for each element.
         file_column: a column that is added, with the name of the row's file without its ending; of `test-00000-of-00001`
             and its like that of the folder.
@@ -237,6 +237,7 @@ Reading: TypeAlias = Literal[
     "chinese-truth",
     "whole",
     "judged",
+    "caption",
     "box",
     "boxes",
     "point",
@@ -249,7 +250,7 @@ Comparison: TypeAlias = Literal[
     "edit", "teds", "teds-of-mapping", "outline", "page", "page-parse", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
-    "opening-word", "moment", "slake",
+    "opening-word", "moment", "slake", "mmmu-open", "mmvu",
 ]  # fmt: skip
 
 
@@ -374,6 +375,8 @@ class Report(Strict, frozen=True):
         only_where: column to value: only such rows count.
         average: names of figures; this one is their mean.
         add: names of figures; this one is their sum.
+        gain: names of two figures, after and before: the share of what was missing before that was gained, (after - before) /
+            (1 - before), below 0 for a loss. Rows of one declared group are drawn together.
         by: columns; one figure for each value.
         repeat: names of figures that are repeated for each value of `by`.
         scale: factor of the figure.
@@ -392,6 +395,7 @@ class Report(Strict, frozen=True):
     only_where: Mapping[str, str] = {}
     average: tuple[str, ...] = ()
     add: tuple[str, ...] = ()
+    gain: tuple[str, str] | None = None
     by: str | tuple[str, ...] = ()
     repeat: tuple[str, ...] = ()
     scale: float = 1.0
@@ -401,6 +405,11 @@ class Report(Strict, frozen=True):
     def metrics(self) -> tuple[str, ...]:
         """Return the metrics as a tuple."""
         return (self.metric,) if isinstance(self.metric, str) else self.metric
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the names of the figures that this one is made of."""
+        return self.add or self.average or self.gain or ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -705,19 +714,19 @@ def _check_named(declared: Declaration, place: str) -> None:
     """Check that sums, means and repetitions name figures that are there, and none of them itself."""
     named = {name: report for report in declared.report if not report.by for name in report.names}
     for report in declared.report:
-        for key in ("add", "average", "repeat"):
-            for name in getattr(report, key):
+        for key in ("add", "average", "repeat", "gain"):
+            for name in getattr(report, key) or ():
                 if name not in named:
                     raise DataError(
                         f"{place}: [[report]] {report.name!r}: {key} names {name!r}, and no report without `by` has that name",
                         f"The names are {', '.join(named) or 'none'}.",
                     )
     for name, report in named.items():
-        open_names, seen = [*report.add, *report.average], set[str]()
+        open_names, seen = [*report.parts], set[str]()
         while open_names:
             part = open_names.pop()
             if part == name:
-                raise DataError(f"{place}: [[report]] {name!r} is a sum or mean of itself")
+                raise DataError(f"{place}: [[report]] {name!r} is a sum, mean or gain of itself")
             if part not in seen:
                 seen.add(part)
-                open_names += [*named[part].add, *named[part].average]
+                open_names += named[part].parts

@@ -75,9 +75,11 @@ class FigureBuilder:
         return _scaled(_sum(parts) if report.sum_over else _mean(parts), report.scale)
 
     def _plain(self, report: Report, metric: str, rows: Mask) -> Formula:
-        names = report.add or report.average
-        if names:
-            parts = [self._named(name, rows) for name in names]
+        if report.parts:
+            parts = [self._named(name, rows) for name in report.parts]
+            if report.gain:
+                self.groups.update(self.table.groups)
+                return _gain(*parts)
             return _sum(parts) if report.add else _mean(parts, every=True)
         if report.all_in:
             right, first = self.values_in_groups(report, rows)
@@ -233,6 +235,17 @@ def _sum(parts: Sequence[Formula]) -> Formula:
         return np.sum([part(sums) for part in parts], axis=0) if parts else np.full(len(sums), np.nan)
 
     return total
+
+
+def _gain(after: Formula, before: Formula) -> Formula:
+    """Return the share of what was missing before that was gained; not defined where nothing was missing."""
+
+    def gain(sums: Floats) -> Floats:
+        first = before(sums)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(first < 1.0, (after(sums) - first) / (1.0 - first), np.nan)
+
+    return gain
 
 
 def _mean(parts: Sequence[Formula], *, every: bool = False) -> Formula:

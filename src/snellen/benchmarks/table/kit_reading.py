@@ -75,10 +75,11 @@ def exploded(rows: Placed, column: str) -> Iterator[tuple[str, dict[str, Any] | 
 
 
 def unpacked(rows: Placed, parts: tuple[Mapping[str, str], ...]) -> Iterator[tuple[str, dict[str, Any] | DataError]]:
-    """Yield each row once for each of `parts`, which sets columns to the cells of others."""
+    """Yield each row once for each of `parts`, which sets columns to the cells of others, or to the text behind `=`."""
     for place, row in rows:
         if isinstance(row, DataError):
             yield place, row
             continue
         for part in parts:
-            yield place, {**row, **{name: row.get(column) for name, column in part.items()}}
+            cells = {name: text[1:] if text.startswith("=") else row.get(text) for name, text in part.items()}
+            yield place, {**row, **cells}

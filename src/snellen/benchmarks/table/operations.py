@@ -26,6 +26,8 @@ ROW_NUMBER, KEY, WHOLE_ROW = "#", "@key", "@row"
 LETTERS = string.ascii_uppercase
 ALL_LETTERS = "A-Z"
 _PLACE = re.compile(r"\{(\w+)\}")
+OPTION_NAME = re.compile(r"(?:[A-Z][a-z]{1,20} )?(?:([A-Z])[.:]|(?<=[a-z] )([1-9]):) ")
+"""Name of an option before its text: `A. `, `Caption A: `, `Option 1: `."""
 MAX_DIGITS = 18
 """A whole number has at most this many digits; a longer cell is a text."""
 
@@ -211,7 +213,8 @@ def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
 
     `A-Z` takes the columns of those names; a list of columns takes their own letters where all are one capital, else A, B
     and so on, which is removed where each option begins with it (`A: text`); a list or an object in one cell is taken in its
-    order, and so is a list of objects with `letter` and `content`.
+    order, and so is a list of objects with `letter` and `content`. Names that all texts of a list bring along in order (`A. `,
+    `Caption A: `, `Option 1: `) are removed.
 
     Raises:
         CellError: the cell holds no list, or more options than there are letters.
@@ -230,7 +233,7 @@ def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
     column = spec if isinstance(spec, str) else spec.column
     items = value(spec, row, number)
     if isinstance(items, Mapping):
-        return {str(letter): text_of(text) for letter, text in items.items()}
+        return {str(letter): text_of(text) for letter, text in items.items() if text_of(text) != ""}
     listed = list_of(items, column) if items not in (None, "") else []
     if listed and all(isinstance(item, Mapping) and "letter" in item and "content" in item for item in listed):
         return {text_of(item["letter"]): text_of(item["content"]) for item in listed}
@@ -239,6 +242,9 @@ def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
         return {letter: letter for letter in spec.letters}
     if len(texts) > len(LETTERS):
         raise CellError(f"column {column!r} holds {len(texts)} options; at most {len(LETTERS)} were expected")
+    leads = [OPTION_NAME.match(text) for text in texts]
+    if texts and [lead and (lead[1] or LETTERS[int(lead[2]) - 1]) for lead in leads] == [*LETTERS[: len(texts)]]:
+        texts = [text[lead.end() :] for text, lead in zip(texts, leads, strict=True) if lead]
     return dict(zip(LETTERS, texts, strict=False))
 
 

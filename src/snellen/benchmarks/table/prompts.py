@@ -45,7 +45,8 @@ def prompt_text(
 
 
 def _style_of(style: PromptStyle, cells: Mapping[str, Any] | None) -> PromptStyle:
-    return style.values.get(text_of((cells or {}).get(style.by)), style) if style.by else style
+    other = style.values.get(text_of((cells or {}).get(style.by))) if style.by else None
+    return style if other is None else _style_of(other, cells)
 
 
 def _kit(style: PromptStyle, question: str, options: Mapping[str, str], hint: str) -> str:

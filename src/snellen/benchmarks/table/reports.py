@@ -145,7 +145,7 @@ def _rows_behind(builder: FigureBuilder, counted: Mask) -> int:
 
 def _is_mean(report: Report, metric: str) -> bool:
     """Return True for a mean over rows or groups, or the mean of such means by column: their intervals need no bootstrap."""
-    return metric in MEANS and not (report.add or report.average or report.sum_over)
+    return metric in MEANS and not (report.parts or report.sum_over)
 
 
 def _closed(name: str, report: Report, metric: str, builder: FigureBuilder, rows: Mask) -> Metric:
@@ -166,7 +166,7 @@ def _closed(name: str, report: Report, metric: str, builder: FigureBuilder, rows
 
 
 def _is_fraction(report: Report, metric: str, named: Mapping[str, Report]) -> bool:
-    if report.scale != 1.0 or report.sum_over or report.add or metric == "count":
+    if report.scale != 1.0 or report.sum_over or report.add or report.gain or metric == "count":
         return False
     return all(_is_fraction(named[name], _metric_of(named[name], name), named) for name in report.average)
 
@@ -195,7 +195,8 @@ def _chance(report: Report, metric: str, table: ScoreColumns, rows: Mask, named:
 
 
 def _guessable(report: Report, metric: str, named: Mapping[str, Report]) -> bool:
-    parts = report.add or report.average
-    if parts:
+    if report.gain:
+        return False
+    if parts := report.parts:
         return all(_guessable(named[name], _metric_of(named[name], name), named) for name in parts)
     return metric in ("accuracy", "count") and not report.steps

@@ -73,6 +73,7 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "contains-untagged-formula": lambda reply, gold: float(_untagged(gold) in _untagged(reply)),
     "fills-blank": chinese_answers.fills_blank,
     "emma": lambda answer, gold: float(final_answers.emma_equal(answer, gold)),
+    "mmmu-open": lambda reply, gold: float(video.mmmu_open_right(reply, gold)),
 }
 """Comparisons of a reply with one gold answer, of which the best counts."""
 WITH_MORE = (documents.TooLarge, page_parse.PageValue)
@@ -353,6 +354,9 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
         lmms_eval.crpe_letter(answer, "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text)))
         == sample.target
     ),
+    "mmvu": lambda rule, sample, answer: video.mmvu_right(
+        answer, str(sample.target), sample.options[str(sample.target)]
+    ),
     "reasoned": lambda rule, sample, answer: lmms_eval.reasoned_right(answer, ", ".join(golds_of(sample))),
     "math-v": lambda rule, sample, answer: _math_v(sample, answer, rooted=True),
     "math-v-unrooted": lambda rule, sample, answer: _math_v(sample, answer, rooted=False),
@@ -490,6 +494,12 @@ def _in_braces(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     return reply[start + 1 : end] if end >= 0 else None
 
 
+def _lines_of_options(sample: Sample) -> dict[str, str]:
+    """Return the lines of the prompt that end with an option's text, with the name that the option has there."""
+    lines = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text)).split("\n")
+    return {letter: line for letter, text in sample.options.items() for line in lines if line.endswith(f": {text}")}
+
+
 KIT_READERS: Mapping[str, Reader] = {
     "letter-or-text": _kit_letter,
     "first-capital": lambda rule, sample, reply: short_answers.first_capital_letter(reply) or None,
@@ -502,6 +512,7 @@ KIT_READERS: Mapping[str, Reader] = {
     "final": _final,
     "most-named": lambda rule, sample, reply: chinese_answers.most_named(reply, sample.options),
     "chinese-truth": lambda rule, sample, reply: CHINESE_TRUTH[chinese_answers.chinese_truth(reply)],
+    "caption": lambda rule, sample, reply: video.named_caption(reply, _lines_of_options(sample)),
 }
 LMMS_READERS: Mapping[str, Reader] = {
     **KIT_READERS,

@@ -3,15 +3,16 @@
 Sources: Video-MME and Video-MME-v2 (VLMEvalKit at 21a3ff0, `dataset/utils/videomme.py`; MME-Benchmarks/Video-MME-v2 at
 013b6c9, `evaluation/test_video_mme_v2.py`), LongVideoBench (lmms-eval at 03a5823, `tasks/longvideobench/utils.py`), MLVU's
 and MVBench's `check_ans` (VLMEvalKit at 43b5abf, `dataset/utils/mvbench.py`; lmms-eval at 1ab9504, `tasks/mvbench/utils.py`),
-LVBench at 1dd4612 (`answer_util.py`), TempCompass (VLMEvalKit at 006aa29, `dataset/utils/tempcompass.py`), and Charades-STA
-(lmms-eval at 09df333, `tasks/charades_sta/eval_tvg.py`).
+LVBench at 1dd4612 (`answer_util.py`), TempCompass (VLMEvalKit at 006aa29, `dataset/utils/tempcompass.py`; captions: lmms-eval at 06f392e, `tasks/tempcompass/utils.py`), MMVU (lmms-eval at
+161c7a1, `tasks/mmvu/utils.py`), open answers of Video-MMMU (lmms-eval at 2bb5e98, `tasks/videommmu/utils.py`), and
+Charades-STA (lmms-eval at 75571cf, `tasks/charades_sta/utils.py`).
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from snellen.scoring.rules.vlmevalkit import without_punctuation
@@ -20,6 +21,14 @@ _LEADS = (
     "Final Answer:", "The best answer is", "The correct answer is", "The answer is", "The answer", "The best option is",
     "The correct option is", "Best answer:", "Best option:", "Answer:", "Option:",
 )  # fmt: skip
+
+
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?"
+_SECONDS = r"\d{1,18}(?:\.\d{1,18})?"
+_CLOCKS = re.compile(rf"\b({_CLOCK})\s*[–-]\s*({_CLOCK})\b")
+_SPAN = re.compile(rf"({_SECONDS})\s*[–-]\s*({_SECONDS})")
+_SPAN_IN_SECONDS = re.compile(rf"({_SECONDS})\s*s?\s*[–-]\s*({_SECONDS})\s*s?")
+_ONE_CLOCK, _NUMBER = re.compile(rf"\b({_CLOCK})\b"), re.compile(rf"\b({_SECONDS})\b")
 
 
 def led_letter(reply: str, letters: str) -> str | None:
@@ -70,23 +79,32 @@ def opening_truth(reply: str) -> str | None:
 
 
 def moment_in(reply: str) -> tuple[float, float] | None:
-    """Return start and end in seconds as lmms-eval reads them for Charades-STA; None where it does not find two times.
+    """Return the start and the end in seconds that lmms-eval reads from a reply for Charades-STA; None without two times.
 
-    The first `a - b` counts, where `to` is a hyphen wherever it stands; else the first number of each line that speaks of
-    start, end or happening; else a clock time of each such line. A moment that ends before it starts is turned.
+    `to` counts as a dash wherever it stands. Sentences that say start, end or happen are looked at, else all: for a range of
+    clock times, one of numbers, two clock times, the first number of each of two sentences, and a range in `s`. Of several
+    ranges the first counts; an end before its start is swapped with it.
     """
     text = reply.lower().replace("a specific example is : 20.8 - 30.0 seconds", "").replace("to", "-")
-    lines = [line for line in re.split(r"[!?\n]", text) if re.search("start|end|happen", line)]
-    if (pair := re.search(r"(\d+\.*\d*)\s*-\s*(\d+\.*\d*)", text)) is not None:
-        found = list(pair.groups())
-    else:
-        numbers = (re.search(r"\b(\d+\.\d+\b|\b\d+)\b", line) for line in lines)
-        found = [number[1] for number in numbers if number is not None]
-    try:
-        times = [float(number) for number in found]
-    except ValueError:
-        return None
-    return None if len(times) < 2 else (min(times[:2]), max(times[:2]))
+    sentences = re.split(r"[!?\n]", text)
+    named = [one for one in sentences if any(word in one for word in ("start", "end", "happen"))] or sentences
+    first = (match.groups() for form in (_CLOCKS, _SPAN) for one in named if (match := form.search(one)))
+    times = list(next(first, ()))
+    for several in ([clock for one in named for clock in _ONE_CLOCK.findall(one)], _first_numbers(named)):
+        times = times if len(times) > 1 else several
+    if len(times) < 2:
+        in_seconds = (match.groups() for one in named if (match := _SPAN_IN_SECONDS.search(one)))
+        times = list(next(in_seconds, ()))
+    start, end = sorted(map(_seconds, times[:2])) if times else (0.0, 0.0)
+    return (start, end) if times else None
+
+
+def _first_numbers(sentences: list[str]) -> list[str]:
+    return [match[1] for one in sentences if (match := _NUMBER.search(one))]
+
+
+def _seconds(text: str) -> float:
+    return sum(float(part) * 60.0**at for at, part in enumerate(reversed(text.split(":"))))
 
 
 def hull_overlap(first: Sequence[float | Fraction], second: Sequence[float | Fraction]) -> float:
@@ -94,6 +112,83 @@ def hull_overlap(first: Sequence[float | Fraction], second: Sequence[float | Fra
     (a, b), (c, d) = ([Fraction(end) for end in moment] for moment in (first, second))
     span = max(b, d) - min(a, c)
     return float(max(min(b, d) - max(a, c), Fraction(0)) / span) if span > 0 else 0.0
+
+
+_INDICATORS = (
+    "could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ", "are ", "in total ", "total ", "identify ",
+    "recognize ", "calculated as ", "counted as ", "measured as ", "observed as ", "concluded as ", "found to be ", "equals ",
+    "determined to be ", "number of ", "value is ", "adds up to ", "have ", "has ",
+)  # fmt: skip
+"""Words of MMMU's script behind which the answer of a line stands."""
+_NUMBERS = (
+    re.compile(r"-?\b\d{1,3}(?:,\d{3}){1,9}\b"),
+    re.compile(r"-?\d{1,30}(?:\.\d{1,30})?[eE][+-]?\d{1,3}"),
+    re.compile(r"-?(?:\d{1,30}\.\d{1,30}|\.\d{1,30}|\d{1,30}\b)(?![eE][+-]?\d)(?![,\d])"),
+)
+
+
+def mmmu_open_right(reply: str, gold: str) -> bool:
+    """Return True if an open answer is right by MMMU's script: the gold text in the end of a line, or an equal number.
+
+    Of each line the shortest text behind one of the script's words counts, all of the reply where no line has one. Numbers in
+    them are equal after rounding to two decimals.
+    """
+    lines = reply.strip().strip(".").lower().split("\n")
+    ends = [end for at, line in enumerate(lines) if (end := _end_of(line, is_last=at == len(lines) - 1))]
+    texts = [end for end in ends if end not in tuple(":,.!?;'")] or ["\n".join(lines)]
+    said = [*texts, *(number for text in texts for form in _NUMBERS for number in form.findall(text))]
+    read = {value for text in said for value in _normal(text)}
+    strings = [value for value in read if isinstance(value, str)]
+    return any(
+        wanted in read if isinstance(wanted, float) else any(wanted in text for text in strings)
+        for wanted in _normal(gold)
+    )
+
+
+def _end_of(line: str, *, is_last: bool) -> str:
+    """Return the shortest text behind one of the script's words; empty without one."""
+    words = (*_INDICATORS, "=") if is_last else _INDICATORS
+    ends = [line.rpartition(word)[2].strip() for word in words if word in line]
+    return min(ends, key=len) if ends else ""
+
+
+def _normal(text: str) -> Iterator[str | float]:
+    """Yield a text as MMMU compares it: a number to two decimals, one character with a blank at either side, else lower case."""
+    text = text.strip()
+    try:
+        yield round(float(text.replace(",", "")), 2)
+    except ValueError:
+        yield from (f" {text.lower()}", f"{text.lower()} ") if len(text) == 1 else (text.lower(),)
+
+
+def mmvu_right(reply: str, letter: str, option: str) -> bool:
+    """Return True if lmms-eval takes a reply to a choice of MMVU as right.
+
+    The gold letter may stand anywhere as a word, in any case (`a` too), or the text of its option; a reply with that letter
+    inside of any word is right too if it has a word of three or more letters of the option.
+    """
+    said, text = reply.strip().lower(), option.strip().lower()
+    if re.search(rf"\b{re.escape(letter)}\b", said, re.IGNORECASE) or text in said:
+        return True
+    words = (word.strip("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~") for word in text.split())
+    return letter.lower() in said and any(word in said for word in words if len(word) > 2)
+
+
+def named_caption(reply: str, lines: Mapping[str, str]) -> str | None:
+    """Return the letter of the line `Caption A: text` that a reply is: all of it, its text, its name, or that's last word (TempCompass)."""
+    for letter, line in reversed([*lines.items()]):
+        name, _, text = line.partition(": ")
+        if (
+            reply in (line, text)
+            or reply.partition(") ")[2] == text
+            or _plain(reply) in (name, name.rpartition(" ")[2])
+        ):
+            return letter
+    return None
+
+
+def _plain(reply: str) -> str:
+    return reply.replace(".", "")
 
 
 def group_score(right: Sequence[bool], structure: str) -> float:
