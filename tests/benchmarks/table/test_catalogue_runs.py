@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from card_sets_drawn import CARD_HEADLINES, empty_wordnet
 from catalogue_drawn import ROWS, draw
+from clip_sets_drawn import CLIP_SETS
 from msgspec import structs
 from video_sets_drawn import VIDEO_SETS
 
@@ -67,7 +68,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LMUData", raising=False)
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in VIDEO_SETS])
+@pytest.mark.parametrize("name", [name for name in names() if name not in (*VIDEO_SETS, *CLIP_SETS)])
 def test_an_entry_is_read_run_and_scored(name: str, tmp_path: Path) -> None:
     drawn = draw(entry(name), tmp_path)
     with OracleServer(drawn.reply) as server:
