@@ -181,10 +181,8 @@ def draw_clip_set(name: str, folder: Path) -> Path:
         (folder / config).mkdir(exist_ok=True)
         pq.write_table(pa.Table.from_pylist(part), folder / config / f"{split}-00000-of-00001.parquet")
     with zipfile.ZipFile(folder / "videos_chunked_01.zip", "w") as archive:
-        clips = {
-            video_name(name, row): event_clip(int("".join(filter(str.isdigit, video_name(name, row)))[-1]))
-            for row in rows
-        }
+        names = [video_name(name, row) for row in rows]
+        clips = {member: event_clip(int(member.removesuffix(".mp4")[-1])) for member in names}
         for member, content in clips.items():
             archive.writestr(member, content)
     return folder

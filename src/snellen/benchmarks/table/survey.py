@@ -558,8 +558,7 @@ class _Surveyor:
                     question = checked
                 else:
                     content.add(question.id, checked)
-                    clips = [video.blob for video in question.videos if video.blob is not None]
-                    codes = [*(checked or codes_of_names(question.images)), *codes_of_names(clips)]
+                    codes = checked or codes_of_names(question.images) if question.images or question.videos else ()
                     surveyed.groups.append(_group(tuple(codes)))
                     surveyed.count(question)
                     if only_choices and question.kind not in ("choice", "multi-choice"):
