@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from box_sets_drawn import BOX_HEADLINES, BOX_SETS
-from medical_sets_drawn import MEDICAL_HEADLINES, MEDICAL_SETS
 
 Row = dict[str, Any]
 IMAGE, PATH = "@image", "@path"
@@ -253,7 +252,6 @@ CARD_SETS: Mapping[str, list[tuple[Row, str]]] = {
         (mcq(number, json.dumps(page_record(number), ensure_ascii=False)), PAGE) for number in range(4)
     ],
     **BOX_SETS,
-    **MEDICAL_SETS,
 }  # fmt: skip
 """Set to rows with replies; the first row of a set is answered wrongly where all are run."""
 JUDGED = (
@@ -292,5 +290,4 @@ CARD_HEADLINES = {
     "wemath": 1 / 2,  # problem 1 is rote (a step wrong, the composite right), problem 2 complete
     "mathverse": (1 / 2 + 1) / 2,
     **BOX_HEADLINES,
-    **MEDICAL_HEADLINES,
 }

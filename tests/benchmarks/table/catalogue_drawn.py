@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from box_sets_drawn import BOX_SETS, MASK, WITH_FILES, draw_files, mask, screen
 from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
-from medical_sets_drawn import MEDICAL_FILES, draw_medical
+from medical_sets_drawn import MEDICAL_FILES, MEDICAL_SETS, draw_medical
 from PIL import Image as Picture
 
 from servers.oracle import SentQuestion, digest
 from snellen.benchmarks.table.declaration import Declaration
 
 Row = dict[str, Any]
+LISTED = {**CARD_SETS, **MEDICAL_SETS}
+"""Sets whose drawn rows are listed with their replies."""
 WORDS = ("mast", "hull", "sail", "deck")
 ROWS = 8
 
@@ -230,8 +232,8 @@ def rows_of(name: str) -> list[tuple[Row, Callable[[SentQuestion], str]]]:
 
 def draw(declared: Declaration, folder: Path) -> DrawnSet:
     """Draw a set in the layout of an entry: a TSV with images in base64, a parquet of the hub, or JSON and a folder."""
-    if declared.name in CARD_SETS:
-        return draw_card_set(declared, folder, [row for row, _ in CARD_SETS[declared.name]])
+    if declared.name in LISTED:
+        return draw_card_set(declared, folder, [row for row, _ in LISTED[declared.name]])
     if declared.source.tsv:
         return draw_tsv(declared.name, folder)
     return draw_json(declared, folder) if declared.source.json else draw_parquet(declared.name, folder)
@@ -249,7 +251,7 @@ def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> Drawn
         else:
             drawn.path = draw_medical(declared.name, rows, [picture(number) for number in range(len(rows))], folder)
         drawn.first = digest(drawing(0))
-        for number, (_, reply) in enumerate(CARD_SETS.get(declared.name, [])[: len(rows)]):
+        for number, (_, reply) in enumerate(LISTED.get(declared.name, [])[: len(rows)]):
             drawn.right[digest(drawing(number))] = text(reply)
         return drawn
     for number, row in enumerate(rows):
@@ -264,7 +266,7 @@ def draw_card_set(declared: Declaration, folder: Path, rows: list[Row]) -> Drawn
         written.append(
             {name: cells.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
         )
-    for number, (_, reply) in enumerate(CARD_SETS.get(declared.name, [])[: len(rows)]):
+    for number, (_, reply) in enumerate(LISTED.get(declared.name, [])[: len(rows)]):
         drawn.right[digest(drawing(number))] = text(reply)
     if declared.source.explode:
         drawn.rows = sum(len(row[declared.source.explode]) for row in rows)

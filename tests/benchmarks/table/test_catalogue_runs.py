@@ -9,6 +9,7 @@ import pytest
 from card_sets_drawn import CARD_HEADLINES, empty_wordnet
 from catalogue_drawn import ROWS, draw
 from clip_sets_drawn import CLIP_SETS
+from medical_sets_drawn import MEDICAL_HEADLINES
 from msgspec import structs
 from video_sets_drawn import VIDEO_SETS
 
@@ -39,6 +40,7 @@ HEADLINES = {
     "pope": 6 / 7,
     "winoground": 3 / 4,
     **CARD_HEADLINES,
+    **MEDICAL_HEADLINES,
 }
 """The headline where every reply is right but the first row's; of other entries it is 7 of 8."""
 BY_HARNESS = {
