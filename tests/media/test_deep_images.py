@@ -137,7 +137,7 @@ REFUSED = {
     "lossless": (dicom(ROW, JPEGLosslessSV1), r"compressed as JPEG Lossless.*\(1.2.840.10008.1.2.4.70\)"),
     "too large": (dicom(ROW, Rows=60_000, Columns=60_000), "60000 x 60000 pixels; at most 200,000,000"),
     "cut off": (dicom(ROW)[:-4], "dicom of .* bytes cannot be decoded"),
-    "no size": (dicom(ROW, Rows=None), "first bytes are"),
+    "no size": (dicom(ROW, Rows=None), "a DICOM file without an image"),
     "table": (dicom(ROW, ModalityLUTSequence=[Dataset()]), "a rescale slope and intercept were expected"),
 }
 
@@ -153,7 +153,37 @@ def test_a_dicom_that_cannot_be_shown_is_named(case):
 
 
 def test_a_deflated_dicom_is_refused_before_it_is_unpacked():
-    assert read_header(dicom(np.zeros((2, 2), np.uint16), DeflatedExplicitVRLittleEndian)) is None
+    data = dicom(np.zeros((2, 2), np.uint16), DeflatedExplicitVRLittleEndian)
+    assert read_header(data) is None
+    with pytest.raises(MediaError, match="elements are deflated or damaged"):
+        open_image(Image(BytesBlob("scan", data)), AS_IT_IS)
+
+
+def test_a_dicom_with_the_head_of_a_tiff_is_a_dicom():
+    data = dicom(ROW, WindowWidth=400, WindowCenter=40)
+    assert shown(b"II*\0\x08\0\0\0" + data[8:]) == IN_WINDOW
+
+
+@pytest.mark.parametrize("name", ["CT_small.dcm", "MR_small.dcm", "MR_small_RLE.dcm", "examples_overlay.dcm"])
+def test_real_files_are_shown_as_pydicom_s_own_window_shows_them(name):
+    """pydicom gives the window as floats of the stored depth: those are between two of our 256 steps."""
+    from pydicom import dcmread
+    from pydicom.data import get_testdata_file
+    from pydicom.pixels.processing import apply_modality_lut, apply_windowing
+
+    file = dcmread(get_testdata_file(name, download=False))
+    if "WindowWidth" not in file:
+        file.WindowWidth, file.WindowCenter = 300, 40
+    width, centre = (float(np.atleast_1d(file[key].value)[0]) for key in ("WindowWidth", "WindowCenter"))
+    values = apply_windowing(apply_modality_lut(file.pixel_array, file), file)
+    slope, intercept = float(file.get("RescaleSlope", 1)), float(file.get("RescaleIntercept", 0))
+    signed = file.PixelRepresentation * 2 ** (file.BitsStored - 1)
+    lowest = -signed * slope + intercept
+    highest = (2**file.BitsStored - 1 - signed) * slope + intercept
+    expected = (values - lowest) / (highest - lowest) * 255
+    with open(get_testdata_file(name, download=False), "rb") as source:  # noqa: PTH123
+        picture = open_image(Image(BytesBlob(name, source.read())), MediaSettings(window=f"{width:g}/{centre:g}"))
+    assert np.abs(np.asarray(picture)[..., 0] - expected).max() <= 0.51
 
 
 def test_without_pydicom_or_tifffile_the_extra_is_named(monkeypatch):
@@ -209,6 +239,19 @@ def test_bands_of_8_bits_are_shown_as_they_are():
         (7, 6, 5)
     ]
     assert shown(tiff(np.array([[[5, 6]]], np.uint8))) == [5]
+
+
+@pytest.mark.parametrize("bands", [3, 4])
+def test_bands_of_8_bits_that_are_no_colours_by_their_tags_are_shown_too(bands):
+    values = np.arange(bands, dtype=np.uint8).reshape(1, 1, bands) + 5
+    assert shown(tiff(values)) == [(5, 6, 7)]
+    assert shown(tiff(np.moveaxis(values, -1, 0), planarconfig="separate")) == [(5, 6, 7)]
+
+
+def test_grey_with_transparency_in_tiff_is_laid_over_white():
+    picture = BytesIO()
+    pillow.new("LA", (1, 1), (0, 128)).save(picture, "TIFF")
+    assert shown(picture.getvalue()) == [127]
 
 
 def test_values_without_data_are_black_and_no_part_of_the_range():

@@ -54,6 +54,8 @@ MAX_SCANS, MAX_SCANNED_PIXELS = 100, 4_000_000_000
 GREY = (128, 128, 128)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 _ORIENTATION, _WIDTH, _HEIGHT, _BITS, _SAMPLES = 0x0112, 0x0100, 0x0101, 0x0102, 0x0115
+_COLOUR, _EXTRA = 0x0106, 0x0152
+_READ = frozenset({_ORIENTATION, _WIDTH, _HEIGHT, _BITS, _SAMPLES, _COLOUR, _EXTRA})
 _MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
@@ -126,6 +128,11 @@ def checked_header(data: bytes, key: str, limit: int) -> Header:
     if header is None and data.startswith(GIT_LFS_START):
         raise MediaError(
             f"image {key}: a pointer of Git LFS, the image was not fetched", "Fetch it in its repository: git lfs pull."
+        )
+    if header is None and is_dicom(data):
+        raise MediaError(
+            f"image {key}: a DICOM file without an image, or whose elements are deflated or damaged",
+            "Write its image with another transfer syntax, or into a PNG of 16 bits.",
         )
     if header is None:
         raise MediaError(
@@ -324,6 +331,7 @@ class Header(Struct, frozen=True):
         complete: the format's end mark is present. If False, only decoding shows whether the image is complete.
         depth: bits of a sample, where `snellen.media.sample_range` decides how they are shown; else 8.
         samples: bands of a TIFF; of other formats 1.
+        has_bands: Pillow does not read it as it is: more than four bands, several of more than 8 bits, or several of grey.
         window: that which a DICOM file names, as `WIDTH/CENTRE`.
     """
 
@@ -335,12 +343,8 @@ class Header(Struct, frozen=True):
     complete: bool = True
     depth: int = 8
     samples: int = 1
+    has_bands: bool = False
     window: str = ""
-
-    @property
-    def has_bands(self) -> bool:
-        """Return True for a TIFF that Pillow does not read as it is."""
-        return self.samples not in (1, 3, 4) or (self.samples > 1 and self.depth > 8)
 
     @property
     def upright_size(self) -> tuple[int, int]:
@@ -361,15 +365,11 @@ def read_header(data: bytes) -> Header | None:
             return _gif(data)
         if data[:2] == b"BM":
             return _bmp(data)
-        if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
-            tags = _ifd(data, 0)
-            turn, depth, samples = tags.get(_ORIENTATION, 1), tags.get(_BITS, 1), tags.get(_SAMPLES, 1)
-            return Header(
-                "tiff", tags[_WIDTH], tags[_HEIGHT], _upright_or(turn), plain=False, depth=depth, samples=samples
-            )
         if is_dicom(data):
             file = read_dicom(data, pixels=False)
             return Header("dicom", int(file.Columns), int(file.Rows), plain=False, depth=16, window=window_of(file))
+        if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+            return _tiff(_ifd(data, 0))
     except (struct.error, IndexError, KeyError, ValueError, AttributeError, TypeError):
         return None
     return None
@@ -480,6 +480,14 @@ def _bmp(data: bytes) -> Header:
     return Header("bmp", abs(width), abs(height), plain=False)
 
 
+def _tiff(tags: dict[int, int]) -> Header:
+    depth, samples, colour = tags.get(_BITS, 1), tags.get(_SAMPLES, 1), tags.get(_COLOUR, 1)
+    is_grey_pair = samples == 2 and _EXTRA in tags
+    bands = samples > 1 and colour <= 2 and (depth > 8 or samples > 4 or (colour <= 1 and not is_grey_pair))
+    turn = _upright_or(tags.get(_ORIENTATION, 1))
+    return Header("tiff", tags[_WIDTH], tags[_HEIGHT], turn, plain=False, depth=depth, samples=samples, has_bands=bands)
+
+
 def _exif_orientation(tiff: bytes) -> int:
     try:
         return _upright_or(_ifd(tiff, 0).get(_ORIENTATION, 1))
@@ -510,7 +518,7 @@ def _ifd(tiff: bytes, start: int) -> dict[int, int]:
     for index in range(count):
         entry = first + (4 + 2 * inline) * index
         tag, kind, several = read(entry_form, entry)
-        if tag in (_ORIENTATION, _WIDTH, _HEIGHT, _BITS, _SAMPLES):
+        if tag in _READ:
             form, place = {3: "H", 16: "Q"}.get(kind, "I"), entry + 4 + inline
             if several * struct.calcsize(order + form) > inline:
                 place = start + read(offset_form, place)[0]

@@ -66,7 +66,7 @@ def dicom_image(data: bytes, key: str, window: str) -> PillowImage:
         window: `file`, `full` or `WIDTH/CENTRE`.
 
     Raises:
-        MediaError: it has several frames, or no package that is installed decodes its transfer syntax.
+        MediaError: it has several frames, or no installed package decodes its transfer syntax.
         Exception: whatever pydicom stumbles over in a damaged file.
     """
     import numpy as np
@@ -87,13 +87,16 @@ def dicom_image(data: bytes, key: str, window: str) -> PillowImage:
             "Convert it to a 16-bit PNG.",
         )
     syntax = file.file_meta.TransferSyntaxUID
-    if syntax.is_encapsulated and not (decoder := get_decoder(syntax)).is_available:
-        packages = ", or ".join(part.partition(" - requires ")[2] for part in decoder.missing_dependencies)
+    try:
+        pixels: Any = pixel_array(file, index=0)
+    except Exception as error:
+        if not syntax.is_encapsulated:
+            raise
+        packages = ", or ".join(part.partition(" - requires ")[2] for part in get_decoder(syntax).missing_dependencies)
         raise MediaError(
-            f"image {key}: its pixels are compressed as {syntax.name} ({syntax}), which no installed package decodes",
-            f"Install {packages}.",
-        )
-    pixels: Any = pixel_array(file, index=0)
+            f"image {key}: its pixels are compressed as {syntax.name} ({syntax}), and no installed package decodes them",
+            f"Install {packages}. If one is installed, the file is damaged.",
+        ) from error
     if pixels.shape[:2] != (file.Rows, file.Columns):
         raise ValueError(f"{file.Columns} x {file.Rows} pixels were expected, and {pixels.shape[1::-1]} are there")
     if file.PhotometricInterpretation == "PALETTE COLOR":
