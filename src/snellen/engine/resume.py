@@ -312,13 +312,15 @@ def require_video_reader(benchmark: Benchmark, spec: RunSpec, done: set[Key] | N
 
     Args:
         benchmark: what is asked.
-        spec: the run; a model that is sent whole files (`--video native`) needs no reader.
+        spec: the run; an endpoint that is sent whole files (`--video native`) needs no reader.
         done: what has an answer already.
 
     Raises:
         MissingExtraError: a sample that is to be asked has a video.
     """
-    if not runtime_of(spec.model).decodes or spec.options.media.video == "native" or find_spec("av"):
+    runtime = runtime_of(spec.model)
+    as_file = spec.options.media.video == "native" and not runtime.here
+    if not runtime.decodes or as_file or find_spec("av"):
         return
     for sample, _ in pending(benchmark, spec, done or set()):
         for part in sample.prompt.conversation_parts:

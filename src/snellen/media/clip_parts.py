@@ -50,12 +50,12 @@ def file_text(video: Video) -> str:
         MediaError: a part of the file is asked for, or the frames decide which subtitles are shown.
         DataError, MissingExtraError: they cannot be read.
     """
-    if video.start is not None or video.end is not None or video.times:
-        raise MediaError(
-            "a part of the video is asked for, by its start, its end or the times of its frames, and --video native sends "
-            "the whole file",
-            "Pass --video frames.",
-        )
+    refuse_part(video)
+    return spoken_text(video)
+
+
+def spoken_text(video: Video) -> str:
+    """Return the subtitles of a clip whose frames somebody else picks. Raises as `file_text`, but for parts."""
     if video.subtitles is None:
         return ""
     if video.subtitles.show != "full":
@@ -65,6 +65,16 @@ def file_text(video: Video) -> str:
             "Pass --video frames, or -o subtitles=full.",
         )
     return _subtitles(video, [])[1]
+
+
+def refuse_part(video: Video) -> None:
+    """Raise MediaError if a part of a clip is asked for, where all of it is sent."""
+    if video.start is not None or video.end is not None or video.times:
+        raise MediaError(
+            "a part of the video is asked for, by its start, its end or the times of its frames, and --video native sends "
+            "the whole file",
+            "Pass --video frames.",
+        )
 
 
 def _seconds(video: Video, frames: Sequence[Image], settings: MediaSettings) -> list[float]:

@@ -172,7 +172,7 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
 
 
 def _frames_rule(settings: MediaSettings) -> str:
-    return "none: the file is sent" if settings.video == "native" else frames_rule(settings)
+    return "none: the endpoint or the processor picks them" if settings.video == "native" else frames_rule(settings)
 
 
 def _corruption_rule(settings: MediaSettings) -> str:

@@ -726,7 +726,9 @@ def _check_named(declared: Declaration, place: str) -> None:
         while open_names:
             part = open_names.pop()
             if part == name:
-                raise DataError(f"{place}: [[report]] {name!r} is a {'gain' if report.gain else 'sum or mean'} of itself")
+                raise DataError(
+                    f"{place}: [[report]] {name!r} is a {'gain' if report.gain else 'sum or mean'} of itself"
+                )
             if part not in seen:
                 seen.add(part)
                 open_names += named[part].parts

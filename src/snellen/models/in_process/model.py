@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from snellen.errors import BadRequestError, DataError, InputError, ModelError, PreflightError
+from snellen.errors import BadRequestError, DataError, InputError, ModelError, PreflightError, UsageError
 from snellen.media import MediaCache
 from snellen.models.base import Model, ModelOptions, effective
 from snellen.models.local.chat_template import (
@@ -108,6 +108,10 @@ class EngineModel(Model):
         self.in_flight = IN_FLIGHT
         self.seed = options.seed
         self._kind, self._path, self._options, self._engine = kind, name, options, engine
+        if options.media.video == "native":
+            raise UsageError(
+                f"--video native: {kind}: takes frames alone here.", "Omit it, or serve the model: api:NAME."
+            )
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._checkpoint: Checkpoint | None = None
         self._processor: Any = None

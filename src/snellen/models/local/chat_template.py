@@ -10,6 +10,8 @@ from PIL import Image as pillow
 
 from snellen.errors import BadRequestError
 from snellen.media import clip_parts, open_image, shown_at_most
+from snellen.media.clip_parts import spoken_text
+from snellen.models.local.native_video import NativeClip
 from snellen.types import Image, MediaSettings, Part, ProcessedImage, Prompt, Text, Turn, Video
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class Conversation(Struct, frozen=True):
 
     messages: list[dict[str, Any]]
     images: list[SentImage]
+    videos: list[Any] = []
+    """transformers' metadata of each clip that goes through the processor's video path; their frames are among `images`."""
 
 
 def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, int]:
@@ -53,27 +57,54 @@ def size_of(prompt: Prompt, media: MediaSettings) -> tuple[int, int]:
     return images, characters + len(prompt.system)
 
 
-def converse(prompt: Prompt, media: MediaSettings, frames: Callable[[Video], Sequence[Image]]) -> Conversation:
-    """Read the images of a prompt and keep the order of its parts; a clip becomes its `frames`.
+def converse(
+    prompt: Prompt,
+    media: MediaSettings,
+    frames: Callable[[Video], Sequence[Image]],
+    native: Callable[[Video], NativeClip] | None = None,
+) -> Conversation:
+    """Read the images of a prompt and keep the order of its parts; a clip becomes its `frames`, or what `native` makes of it.
 
     Raises:
         DataError, MediaError: an image or a clip cannot be read.
     """
     sent: list[SentImage] = []
+    videos: list[Any] = []
     messages: list[dict[str, Any]] = []
     if prompt.system:
         messages.append({"role": "system", "content": [{"type": "text", "text": prompt.system}]})
     for turn in (*prompt.history, Turn("user", prompt.parts)):
-        messages.append({"role": turn.role, "content": _content(turn.parts, media, frames, sent)})
-    return Conversation(messages, sent)
+        parts = turn.parts if native is None else _with_clips(turn.parts, native)
+        videos += [part.metadata for part in parts if isinstance(part, NativeClip)]
+        messages.append({"role": turn.role, "content": _content(parts, media, frames, sent)})
+    return Conversation(messages, sent, videos)
+
+
+def _with_clips(parts: Sequence[Part], native: Callable[[Video], NativeClip]) -> list[Part | NativeClip]:
+    """Return the parts with clips as the processor takes them, and their subtitles behind them."""
+    made: list[Part | NativeClip] = []
+    for part in parts:
+        made.append(native(part) if isinstance(part, Video) else part)
+        if isinstance(part, Video) and (spoken := spoken_text(part)):
+            made.append(Text(spoken))
+    return made
 
 
 def _content(
-    parts: Sequence[Part], media: MediaSettings, frames: Callable[[Video], Sequence[Image]], sent: list[SentImage]
+    parts: Sequence[Part | NativeClip],
+    media: MediaSettings,
+    frames: Callable[[Video], Sequence[Image]],
+    sent: list[SentImage],
 ) -> list[dict[str, Any]]:
     """Return the content of one message; its images are added to `sent`."""
     content: list[dict[str, Any]] = []
     for part in parts:
+        if isinstance(part, NativeClip):
+            for frame in part.frames:
+                height, width = frame.shape[:2]
+                sent.append(SentImage(width, height, hashlib.sha256(frame.tobytes()).hexdigest()))
+            content.append({"type": "video", "video": part.frames})
+            continue
         for shown in clip_parts(part, frames(part), media) if isinstance(part, Video) else (part,):
             if isinstance(shown, Text):
                 content.append({"type": "text", "text": shown.text})
@@ -96,7 +127,10 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
     """
     token = next((token for token in sorted(loaded.control_tokens) if _holds(conversations, token)), None)
     messages = [conversation.messages for conversation in conversations]
-    inputs = _tokenized(loaded, messages) if token is None else _tokenized_as_text(loaded, messages, token)
+    videos = [metadata for conversation in conversations for metadata in conversation.videos]
+    inputs = (
+        _tokenized(loaded, messages, videos) if token is None else _tokenized_as_text(loaded, messages, token, videos)
+    )
     longest = int(inputs["attention_mask"].sum(dim=1).max())
     if loaded.context is not None and longest >= loaded.context:
         raise BadRequestError(
@@ -112,7 +146,10 @@ def _holds(conversations: Sequence[Conversation], token: str) -> bool:
     )
 
 
-def _tokenized(loaded: Loaded, messages: Sequence[list[dict[str, Any]]], *, sanitize: bool = False) -> Any:
+def _tokenized(
+    loaded: Loaded, messages: Sequence[list[dict[str, Any]]], videos: Sequence[Any], *, sanitize: bool = False
+) -> Any:
+    of_videos = {"video_metadata": list(videos), "do_sample_frames": False} if videos else {}
     return loaded.processor.apply_chat_template(
         messages,
         add_generation_prompt=True,
@@ -120,11 +157,13 @@ def _tokenized(loaded: Loaded, messages: Sequence[list[dict[str, Any]]], *, sani
         return_dict=True,
         return_tensors="pt",
         sanitize_control_tokens=sanitize,
-        processor_kwargs={"padding": True, "padding_side": "left"},
+        processor_kwargs={"padding": True, "padding_side": "left", **of_videos},
     )
 
 
-def _tokenized_as_text(loaded: Loaded, messages: Sequence[list[dict[str, Any]]], token: str) -> Any:
+def _tokenized_as_text(
+    loaded: Loaded, messages: Sequence[list[dict[str, Any]]], token: str, videos: Sequence[Any]
+) -> Any:
     """Return tensors of prompts whose texts hold control tokens; each is encoded as its letters.
 
     transformers does so without offsets and token types (`sanitize_control_tokens`, 5.23), which some processors need:
@@ -133,9 +172,9 @@ def _tokenized_as_text(loaded: Loaded, messages: Sequence[list[dict[str, Any]]],
     blanked = [
         [{**turn, "content": [_without_text(part) for part in turn["content"]]} for turn in one] for one in messages
     ]
-    needed = set(_tokenized(loaded, blanked))
+    needed = set(_tokenized(loaded, blanked, videos))
     try:
-        inputs = _tokenized(loaded, messages, sanitize=True)
+        inputs = _tokenized(loaded, messages, videos, sanitize=True)
     except (ValueError, NotImplementedError):
         inputs = {}
     if needed - set(inputs):

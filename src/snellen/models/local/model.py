@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from snellen.errors import MissingExtraError, ModelError, UsageError
+from snellen.errors import BadRequestError, MissingExtraError, ModelError, UsageError
 from snellen.installation import install_hint
 from snellen.media import MediaCache, check_settings
 from snellen.models.base import Model, ModelOptions, effective
@@ -32,7 +33,8 @@ from snellen.models.local.chat_template import (
     require_written,
     size_of,
 )
-from snellen.models.local.checkpoint import Checkpoint, find
+from snellen.models.local.checkpoint import VIDEO_PART, Checkpoint, NoVideoPart, find
+from snellen.models.local.native_video import LOSSLESS, native_clip
 from snellen.sources import cache_folder
 from snellen.types import Image, Prompt, Response, Usage, Video
 
@@ -106,11 +108,6 @@ def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
         raise UsageError(
             f"images are to be sent as {options.media.format}, but a local model takes pixels, not files.",
             "Omit --image-format for local models.",
-        )
-    if options.media.video != "frames":
-        raise UsageError(
-            "--video native sends a video's file, but a local model takes pixels, not files.",
-            "Choose --video frames, with --frames or --fps.",
         )
     if options.dtype not in DTYPES:
         raise UsageError(f"dtype {options.dtype!r} is not known.", f"Choose one of: {', '.join(DTYPES)}.")
@@ -355,7 +352,10 @@ class LocalModel(Model):
         from snellen.models.local.generate import row_seed
 
         self._require_template(prompt)
-        conversation = converse(prompt, self._media, self._frames)
+        native = None
+        if self._media.video == "native" and self._loaded is not None:
+            native = partial(native_clip, processor=self._video_processor(self._loaded), frames=self._frames)
+        conversation = converse(prompt, self._media, self._frames, native)
         self._sent.update((image.width, image.height) for image in conversation.images)
         row = 0 if seed is None else row_seed(seed, content_digest(prompt, conversation))
         return RowContent(conversation, row)
@@ -364,8 +364,19 @@ class LocalModel(Model):
         """Return the frames of a clip; each is decoded once a run. A run without clips makes no cache."""
         with self._making_clips:
             if self._clips is None:
-                self._clips = MediaCache(self._media, shared=cache_folder() / "frames")
+                settings = LOSSLESS if self._media.video == "native" else self._media
+                self._clips = MediaCache(settings, shared=cache_folder() / "frames")
         return self._clips.frames(video)
+
+    def _video_processor(self, loaded: Loaded) -> Any:
+        """Return the processor. Raises BadRequestError where it has no video part."""
+        part = getattr(loaded.processor, VIDEO_PART, None)
+        if part is None or isinstance(part, NoVideoPart):
+            raise BadRequestError(
+                f"the processor of {self.name} takes no videos, only images.",
+                "Omit --video native: frames are sent instead.",
+            )
+        return loaded.processor
 
     def _require_template(self, prompt: Prompt) -> None:
         """Raise BadRequestError for a system text or earlier turns that the chat template does not write."""
