@@ -310,7 +310,12 @@ def _show_metrics(results: Path, summary: Summary, answered: int, by_judge: str,
     from snellen.engine.run_folder import RunFolder
 
     is_run = (results / "run_meta.json").is_file()
-    asked = protocol(RunFolder(results).meta()) if is_run else ""
+    asked = ""
+    if is_run:
+        from snellen.runs.caveats import shown_videos
+
+        meta = RunFolder(results).meta()
+        asked = protocol(meta) + (f" · {shown}" if (shown := shown_videos(meta)) else "")
     show(_table(summary, answered, asked + by_judge, every=every))
 
 

@@ -20,7 +20,7 @@ from snellen.benchmarks.data_digest import SAMPLES
 from snellen.engine.endpoints import rerun_command
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, MediaError, UsageError
-from snellen.media import check_own_frames, describe, effective, frames_rule
+from snellen.media import FRAMES, check_own_frames, describe, effective, frames_rule
 from snellen.models.base import Model
 from snellen.sources import digest as content_digest
 from snellen.types import MediaSettings, Part, Prompt, Text, Video
@@ -57,12 +57,14 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
 
 def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
     """Return the part of an identity that needs neither the data nor the model."""
+    media = spec.options.media
+    usual = None if media.frames == FRAMES else media.frames  # versions before 0.2 did not tell it from no number
     settings = {
         "benchmark": benchmark.name,
         "benchmark_version": benchmark.version,
         "data_options": dict(spec.data.options),
         "generation": spec.options.generation,
-        "media": structs.replace(spec.options.media, mask=""),  # masks count by their content
+        "media": structs.replace(media, mask="", frames=usual),  # masks count by their content
         "seed": spec.data.seed,
         "repeats": spec.repeats,
     }

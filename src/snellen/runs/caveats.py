@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.run_folder import RunMeta
+from snellen.media.sampling import frames_rule
 from snellen.models.api.prices import provider_of
 from snellen.models.api.reply import CALLS, MEMBER, THOUGHTS
 from snellen.models.api.services import PROVIDERS, service
@@ -217,6 +218,21 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
 def changed_settings(media: MediaSettings, generation: Generation) -> list[str]:
     """List the settings of images and sampling that are not at their default: `temperature = 0.5`."""
     return _changed(media, MediaSettings(), but="blank") + _changed(generation, Generation(), but="seed")
+
+
+def shown_videos(meta: RunMeta) -> str:
+    """Return in words what a run showed of its videos: frames, pixels and subtitles; empty without any, or where nothing says it."""
+    media, declared = meta.spec.options.media, meta.identity.get("frames") or ()
+    chosen = media.frames is not None or media.fps is not None or media.video == "native"
+    if not declared and not chosen:
+        return ""
+    usual = MediaSettings()
+    pixels = structs.replace(
+        usual, **{name: getattr(media, name) for name in ("max_long_side", "max_pixels", "resize")}
+    )
+    subtitles = meta.spec.data.options.get("subtitles")
+    frames = "videos as files" if media.video == "native" else "; ".join(declared) or frames_rule(media)
+    return ", ".join([frames, *_changed(pixels, usual, but=""), *([f"subtitles = {subtitles}"] if subtitles else [])])
 
 
 def _changed(settings: Struct, usual: Struct, but: str) -> list[str]:

@@ -126,7 +126,7 @@ def test_frames_times_and_subtitles_reach_the_model_from_an_archive(tmp_path):
     assert not any("Spoken" in part for part in off.parts)
 
 
-def test_a_run_records_the_declared_frames_and_another_declaration_is_another_run(tmp_path):
+def test_a_run_records_the_declared_frames_and_its_table_names_them(tmp_path, capsys):
     folder_with_clip(tmp_path)
     (tmp_path / "t.csv").write_text("video,question,answer\na.mp4,Does it turn?,yes\n")
 
@@ -140,6 +140,8 @@ def test_a_run_records_the_declared_frames_and_another_declaration_is_another_ru
     with OracleServer(lambda question: "yes") as server:
         run = snellen.evaluate(declared("count = 4"), "api:oracle", base_url=server.url, out=tmp_path / "run")
         assert "4 frames, uniform, first and last included" in json.dumps(run.meta.identity)
+    main(["score", str(run.path)])
+    assert "answers · 4 frames, uniform, first and last included" in " ".join(capsys.readouterr().out.split())
 
 
 def test_missing_subtitles_leave_the_row_out_unless_a_text_stands_for_them(tmp_path, capsys):
