@@ -141,7 +141,7 @@ def test_a_run_records_the_declared_frames_and_its_table_names_them(tmp_path, ca
         run = snellen.evaluate(declared("count = 4"), "api:oracle", base_url=server.url, out=tmp_path / "run")
         assert "4 frames, uniform, first and last included" in json.dumps(run.meta.identity)
     main(["score", str(run.path)])
-    assert "answers · 4 frames, uniform, first and last included" in " ".join(capsys.readouterr().out.split())
+    assert "turns · 4 frames, uniform, first and last included · 1 of 1" in " ".join(capsys.readouterr().out.split())
 
 
 def test_missing_subtitles_leave_the_row_out_unless_a_text_stands_for_them(tmp_path, capsys):
