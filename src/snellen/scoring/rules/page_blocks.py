@@ -19,7 +19,6 @@ from msgspec import Struct
 BlockKind: TypeAlias = Literal["text", "formula", "table", "latex-table"]
 MOST_FORMULA = 5_000
 """An inline formula of more signs stays as it is written."""
-_IMAGE = re.compile(r"!\[.{0,1000}?\]\(.{0,10000}?\)")
 _RUNS = (
     (re.compile("_{4,}"), "____"),
     (re.compile(" {4,}"), "    "),
@@ -51,7 +50,7 @@ def blocks(page: str) -> list[Block]:
 
     Inline formulas are blocks, and stay in their paragraph. A line alone is a paragraph where no blank line is.
     """
-    page = _IMAGE.sub("", page)
+    page = "\n".join(map(_without_images, page.split("\n")))
     page = re.sub(r"^```markdown\n?", "", page, flags=re.MULTILINE)
     page = re.sub(r"```\n?$", "", page, flags=re.MULTILINE)
     for run, short in _RUNS:
@@ -86,6 +85,16 @@ def blocks(page: str) -> list[Block]:
         page = command.sub(lambda match: match[1].strip(), page)
     found += _paragraphs(page)
     return sorted(found, key=lambda block: block.place)
+
+
+def _without_images(line: str) -> str:
+    parts, at = [], 0
+    while (start := line.find("![", at)) >= 0 and (path := line.find("](", start + 2)) >= 0:
+        if (end := line.find(")", path + 2)) < 0:
+            break
+        parts.append(line[at:start])
+        at = end + 1
+    return "".join((*parts, line[at:]))
 
 
 def _displayed(match: re.Match[str]) -> str:
