@@ -48,13 +48,14 @@ def clip(
     codec: str = "mpeg4",
     size: tuple[int, int] = (64, 48),
     at: Iterable[float] | None = None,
+    options: dict[str, str] | None = None,
 ) -> bytes:
     """Frame k is a flat grey of brightness 8 * k (of 256), shown from k / rate seconds on, or from the k-th time `at`."""
     av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
     times = [k / rate for k in range(count)] if at is None else list(at)
     out = BytesIO()
     with av.open(out, "w", format=kind) as container:
-        stream = container.add_stream(codec, rate=rate)
+        stream = container.add_stream(codec, rate=rate, options=options or {})
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         stream.bit_rate = 2_000_000  # at the default rate the codecs pass over a step of brightness

@@ -239,19 +239,20 @@ def test_a_damaged_tail_is_numbered_as_a_decode_of_everything_numbers_it(tmp_pat
     for kept in (0.95, 0.9, 0.7, 0.5):
         cut = whole[: int(len(whole) * kept)]
         damaged = cut + bytes(len(whole) - len(cut))
-        for data in (cut, damaged):
-            try:
-                truth = everything(data)
-            except av.FFmpegError:
-                with pytest.raises(MediaError):
-                    frames(Video(blob=BytesBlob("c", data)), MediaSettings())
-                continue
-            found = frames(Video(blob=BytesBlob("c", data)), MediaSettings(frames=8, format="png"))
-            assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), 8)])
+        with pytest.raises(MediaError, match="cut off"):
+            frames(Video(blob=BytesBlob("c", cut)), MediaSettings())
+        try:
+            truth = everything(damaged)
+        except av.FFmpegError:
+            with pytest.raises(MediaError, match="damaged"):
+                frames(Video(blob=BytesBlob("c", damaged)), MediaSettings())
+            continue
+        found = frames(Video(blob=BytesBlob("c", damaged)), MediaSettings(frames=8, format="png"))
+        assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), 8)])
 
 
-def test_a_matroska_film_cut_off_in_the_middle_is_numbered_as_far_as_it_goes():
-    whole = film(kind="matroska")
+def test_a_matroska_film_without_a_length_that_ends_early_is_numbered_as_far_as_it_goes():
+    whole = film(kind="matroska", muxer={"live": "1"})
     data = whole[: len(whole) * 3 // 4]
     truth = everything(data)
     assert 8 < len(truth) < 90

@@ -18,8 +18,8 @@ from snellen.installation import install_hint
 from snellen.media import corruptions, decode
 from snellen.media.encode import compress
 from snellen.media.sampling import Timeline, chosen, drawn_numbers
-from snellen.media.video_file import VideoData, digest_of, video_data
-from snellen.media.video_index import Scan, Uncertain, opened, scan, take
+from snellen.media.video_file import VideoData, check_whole, digest_of, video_data
+from snellen.media.video_index import Scan, Uncertain, moving_pictures, opened, scan, take
 from snellen.types import Blob, Image, MediaSettings, Video
 
 
@@ -132,6 +132,7 @@ def extract(
     if not data:
         raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
     try:
+        check_whole(data, key)
         pixels = decode.pixel_limit() if limit is None else limit
         scanned = scan(data, key, pixels)
         return _by_index(data, key, video, settings, pixels, scanned) or _counted(
@@ -167,22 +168,43 @@ def _counted(
     data: VideoData, key: str, video: Video, settings: MediaSettings, limit: int, scanned: Scan
 ) -> list[EncodedFrame]:
     """Decode all frames and keep the requested ones; when each is shown is known for certain only after the last one."""
-    timeline, encoded = scanned.timeline, dict[int, bytes]()
+    from av import FFmpegError
+
+    timeline, encoded, damaged = scanned.timeline, dict[int, bytes](), set[int]()
     for _ in range(3):
         wanted = chosen(timeline, video, settings, key)
         needed = set(wanted)
         decoded = _Clock(scanned)
-        with opened(data, key, limit) as container:
-            for number, frame in enumerate(container.decode(video=0)):
-                decoded.add(frame)
-                if number in needed and number not in encoded:
-                    encoded[number] = _rendered(frame, key, limit, settings, data, number)
+        broken = False  # what refers to a damaged frame is damaged too
+        try:
+            with opened(data, key, limit) as container:
+                for number, frame in enumerate(container.decode(moving_pictures(container))):
+                    decoded.add(frame)
+                    broken = frame.is_corrupt or (broken and not frame.key_frame)
+                    if broken:
+                        damaged.add(number)
+                    elif number in needed and number not in encoded:
+                        encoded[number] = _rendered(frame, key, limit, settings, data, number)
+        except FFmpegError as error:
+            if not decoded.moments:
+                raise
+            found = f"after {len(decoded.moments):,} of its {scanned.packets:,} frames, nothing can be decoded"
+            raise _damaged(key, f"{found}: {error.strerror}") from error
         if not decoded.moments:
-            raise MediaError(f"video {key}: no frame of its {scanned.packets} can be decoded", "Fetch it again.")
+            raise _damaged(key, f"no frame of its {scanned.packets} can be decoded")
         timeline = decoded.timeline()
         if chosen(timeline, video, settings, key) == wanted:
+            if at := sorted(damaged.intersection(wanted)):
+                raise _damaged(key, f"the frame at {timeline.seconds(at[0]):g} seconds is damaged")
             return _frames(wanted, timeline, encoded)
     raise MediaError(f"video {key}: the number of decodable frames is not stable", "Fetch it again.")
+
+
+def _damaged(key: str, found: str) -> MediaError:
+    return MediaError(
+        f"video {key}: {found}",
+        "The file is damaged: fetch it again, or have FFmpeg write what is whole to a new file.",
+    )
 
 
 def _frames(wanted: Sequence[int], timeline: Timeline, encoded: dict[int, bytes]) -> list[EncodedFrame]:
@@ -225,8 +247,8 @@ class _Clock:
 
 def _cannot_decode(key: str, data: VideoData, error: Exception) -> MediaError:
     return MediaError(
-        f"video {key}: {len(data):,} bytes cannot be decoded: {error}",
-        "The file is damaged, cut off, or of a container that is not read; fetch it again or convert it to MP4.",
+        f"video {key}: {len(data):,} bytes cannot be decoded: {getattr(error, 'strerror', None) or error}",
+        "The file is damaged, or of a container that is not read; fetch it again or convert it to MP4.",
     )
 
 
@@ -237,7 +259,7 @@ def _rendered(frame: Any, key: str, limit: int, settings: MediaSettings, data: V
     decode.check_size(frame.width, frame.height, key, limit)
     kind = "jpeg" if settings.format == "original" else settings.format
     pixels = frame.to_ndarray(format="rgb24")
-    rotation = int(getattr(frame, "rotation", 0) or 0)
+    rotation = int(frame.rotation)
     size = decode.fitted(frame.width, frame.height, settings)
     if not rotation and not settings.corrupt and not settings.blank and size == (frame.width, frame.height):
         return compress(pixels, kind, settings.quality)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from io import BufferedReader, BytesIO, FileIO
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, TypeAlias
@@ -148,21 +149,40 @@ def container(data: bytes, key: str) -> str:
     """Return the MIME type of a complete video file. Raises MediaError: empty, unsupported, or cut off."""
     if not data:
         raise MediaError(f"video {key}: the file is empty", "Fetch it again.")
-    if data[4:8] in _BOXES:
-        fault = _boxes_fault(data)
-        mime = "video/mp4" if data[4:8] == b"ftyp" and data[8:12] != b"qt  " else "video/quicktime"
-    elif data[:4] == b"RIFF" and data[8:12] == b"AVI ":
-        fault, mime = _past_end(data, "RIFF chunk", 8, int.from_bytes(data[4:8], "little")), "video/x-msvideo"
-    elif data[:4] == _EBML:
-        fault, mime = _ebml(data)
-    else:
+    mime, fault = _outline(data)
+    if not mime:
         raise MediaError(
             f"video {key}: the first bytes are {data[:12]!r}; MP4, QuickTime, AVI, WebM or Matroska was expected",
             "The file is damaged or of another container; convert it to MP4, or pass --video frames.",
         )
     if fault:
-        raise MediaError(f"video {key}: of {len(data):,} bytes, {fault}", "The file is cut off; fetch it again.")
+        raise _cut_off(key, data, fault)
     return mime
+
+
+def check_whole(data: VideoData, key: str) -> None:
+    """Raise MediaError if a file was cut off. Containers other than those above are not checked."""
+    if isinstance(data, bytes):
+        _, fault = _outline(data)
+    else:
+        with data.open() as file, mmap(file.fileno(), 0, access=ACCESS_READ) as mapped:
+            _, fault = _outline(mapped)
+    if fault:
+        raise _cut_off(key, data, fault)
+
+
+def _cut_off(key: str, data: VideoData, fault: str) -> MediaError:
+    return MediaError(f"video {key}: of {len(data):,} bytes, {fault}", "The file is cut off; fetch it again.")
+
+
+def _outline(data: bytes | mmap) -> tuple[str, str]:
+    """Return (MIME type, fault) by the outer structure; both empty for a container that is not known here."""
+    if data[4:8] in _BOXES:
+        mime = "video/mp4" if data[4:8] == b"ftyp" and data[8:12] != b"qt  " else "video/quicktime"
+        return mime, _boxes_fault(data)
+    if data[:4] == b"RIFF" and data[8:12] == b"AVI ":
+        return "video/x-msvideo", _past_end(data, "RIFF chunk", 8, int.from_bytes(data[4:8], "little"))
+    return _ebml(data) if data[:4] == _EBML else ("", "")
 
 
 def _read(blob: Blob) -> bytes:
@@ -181,7 +201,7 @@ def _read(blob: Blob) -> bytes:
     return data
 
 
-def _boxes_fault(data: bytes) -> str:
+def _boxes_fault(data: bytes | mmap) -> str:
     """Return the fault of the outermost boxes, empty if none. Unknown bytes after a complete video are ignored."""
     at = 0
     kinds: set[bytes] = set()
@@ -202,19 +222,19 @@ def _boxes_fault(data: bytes) -> str:
     return "" if kinds & {b"mdat", b"moof"} else "there is no picture data (box 'mdat')"
 
 
-def _ebml(data: bytes) -> tuple[str, str]:
-    """Return (fault, MIME type) of a WebM or Matroska file. A segment of unknown length ends with the file."""
+def _ebml(data: bytes | mmap) -> tuple[str, str]:
+    """Return (MIME type, fault) of a WebM or Matroska file. A segment of unknown length ends with the file."""
     size, at = _number(data, 4)
     head = data[at : at + (size or 0)]
     mime = "video/webm" if _DOCTYPE + b"\x84webm" in head else "video/x-matroska"
     at += size or 0
     if data[at : at + 4] != _SEGMENT:
-        return "no segment follows the header", mime
+        return mime, "no segment follows the header"
     size, at = _number(data, at + 4)
-    return ("" if size is None else _past_end(data, "segment", at, size)), mime
+    return mime, ("" if size is None else _past_end(data, "segment", at, size))
 
 
-def _number(data: bytes, at: int) -> tuple[int | None, int]:
+def _number(data: bytes | mmap, at: int) -> tuple[int | None, int]:
     """Return (value, next byte) of an EBML length; None for the value that means unknown."""
     if at >= len(data) or data[at] == 0:
         return None, len(data)
@@ -223,6 +243,6 @@ def _number(data: bytes, at: int) -> tuple[int | None, int]:
     return (None if value == (1 << 7 * length) - 1 else value), at + length
 
 
-def _past_end(data: bytes, part: str, at: int, size: int) -> str:
+def _past_end(data: bytes | mmap, part: str, at: int, size: int) -> str:
     available = len(data) - at
     return f"its {part} says {size:,} from byte {at:,} on, and {available:,} are there" if size > available else ""

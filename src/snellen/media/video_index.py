@@ -116,7 +116,7 @@ def scan(data: VideoData, key: str, limit: int) -> Scan:
     last: tuple[int, int] | None = None
     stamps, index = array("q"), PacketTable()
     with opened(data, key, limit) as container:
-        stream = container.streams.video[0]
+        stream = moving_pictures(container)
         average = stream.average_rate or stream.guessed_rate
         spacing = 1 / Fraction(average) if average else Fraction(0)
         tick = Fraction(stream.time_base or 0)
@@ -125,7 +125,7 @@ def scan(data: VideoData, key: str, limit: int) -> Scan:
         # MP4 is sought by the order of decoding, Matroska by that of showing.
         by_decoding = container.format.name.startswith("mov")
         sure = stream.codec_context.name == "h264" and container.format.name.startswith(_INDEXED)
-        for packet in container.demux(video=0):
+        for packet in container.demux(stream):
             if not packet.size:
                 continue
             total += 1
@@ -166,14 +166,21 @@ def opened(data: VideoData, key: str, limit: int) -> Iterator[Any]:
         opened_data(data) as stream_of_bytes,
         av.open(stream_of_bytes, mode="r", metadata_errors="ignore", options=OPTIONS) as container,
     ):
-        if not container.streams.video or container.streams.video[0].codec_context is None:
-            raise MediaError(
-                f"video {key}: it holds no video stream that can be decoded", "Check that the right file was given."
-            )
-        stream = container.streams.video[0]
+        stream = moving_pictures(container)
+        if stream is None or stream.codec_context is None:
+            found = "sound and no moving pictures" if container.streams.audio else "no video stream that can be decoded"
+            raise MediaError(f"video {key}: it holds {found}", "Check that the right file was given.")
         if stream.width and stream.height:
             decode.check_size(stream.width, stream.height, key, limit)
         yield container
+
+
+def moving_pictures(container: Any) -> Any:
+    """Return the first video stream that is no cover picture of a sound file; None if there is none."""
+    from av.stream import Disposition
+
+    streams = container.streams.video
+    return next((stream for stream in streams if not stream.disposition & Disposition.attached_pic), None)
 
 
 # Threads of one decoder. Several videos are decoded at once (MediaCache), and each thread holds frames.
@@ -218,7 +225,7 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
     """
     index = scanned.index
     named = {scanned.display_order[number]: number for number in numbers}
-    stream = container.streams.video[0]
+    stream = moving_pictures(container)
     codec = stream.codec_context
     plan = runs(index, named)
     if sum(run.last - run.first for run in plan) >= LONG * len(plan):
