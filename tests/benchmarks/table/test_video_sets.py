@@ -8,6 +8,8 @@ from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,6 +194,24 @@ def test_groups_of_video_mme_v2_score_as_its_authors_say(drawn, tmp_path):
     assert figures["accuracy"] == 6 / 8
 
 
+@pytest.mark.parametrize("drawn", ["video-mme-v2"], indirect=True)
+def test_a_group_of_video_mme_v2_has_the_level_and_the_heads_of_its_last_question(drawn, tmp_path):
+    file = drawn[0] / "test.parquet"
+    rows = pq.read_table(file).to_pylist()
+    for number, row in enumerate(rows):
+        row["level"], row["second_head"] = (
+            (None, "1", "2", "13"[number // 4])[number % 4],
+            "last" if number % 4 == 3 else "other",
+        )
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    run, _ = answered("video-mme-v2", drawn, tmp_path / "run", {1: "H", 5: "H"})
+    figures = {metric.name: metric.value for metric in run.figures("strict")["strict"]}
+    assert figures.pop("score/2") is None and figures.pop("score/other") is None
+    both = (9 / 16 + 4 / 12) / 2
+    wanted = {"relevance": 9 / 16, "logic": 4 / 12, "1": 9 / 16, "3": 4 / 12, "last": both, "Order": both}
+    assert {name[6:]: value for name, value in figures.items() if name[:6] == "score/"} == pytest.approx(wanted)
+
+
 @pytest.mark.parametrize(
     ("structure", "right", "score"),
     [
@@ -210,8 +230,9 @@ def test_the_score_of_a_group_is_that_of_the_sheet(structure, right, score):
 
 
 def test_a_structure_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="structure of a group"):
-        video.group_score([True] * 4, "[4, 3]")
+    for structure in ("[4, 3]", "[1, [2", "", "[" * 1000):
+        with pytest.raises(ValueError, match="structure of a group"):
+            video.group_score([True] * 4, structure)
 
 
 @given(st.lists(st.floats(0, 100), min_size=4, max_size=4))

@@ -147,17 +147,23 @@ class FigureBuilder:
         return value, at_whole
 
     def _consecutive(self, name: str, rows: Mask) -> tuple[Floats, Mask]:
-        """Return the scores of groups whose questions build on each other, as `values_in_groups`."""
-        products, first = self.group_values(name, rows)
+        """Return the scores of groups whose questions build on each other, as `values_in_groups`.
+
+        A group is among the rows if its last question is, whatever slices its others are in (Video-MME-v2's script).
+        """
+        self.groups.add(name)
         number, order = self.table.groups[name], self.table.numbers("number")
         structures = self.table.scores.column("structure")
-        values = np.zeros_like(products)
-        for at in np.flatnonzero(first):
-            members = np.flatnonzero(rows & (number == number[at]))
-            members = members[np.argsort(order[members])]
-            right = [bool(self.table.counted[member] and self.value[member] >= 1.0) for member in members]
+        values, last = np.zeros(len(number)), np.zeros(len(number), dtype=bool)
+        by_group = np.lexsort((order, number))
+        for members in np.split(by_group, np.flatnonzero(np.diff(number[by_group])) + 1):
+            if not len(members) or number[members[0]] < 0 or not rows[members[-1]]:
+                continue
+            at = members[-1]
+            last[at] = True
+            right = [bool(self.value[member] >= 1.0) for member in members]
             values[at] = group_score(right, structures.names[structures.codes[at]])
-        return values, first
+        return values, last
 
     def group_values(self, name: str, rows: Mask) -> tuple[Floats, Mask]:
         """Return the product of the scores of a group at its first row, 0 elsewhere, and a mask of the first rows.

@@ -10,7 +10,6 @@ Charades-STA (lmms-eval at 75571cf, `tasks/charades_sta/utils.py`).
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -205,17 +204,13 @@ def group_score(right: Sequence[bool], structure: str) -> float:
     """
     if structure.startswith("relevance"):
         return (sum(right) / 4) ** 2
-    chain = ast.literal_eval(structure) if len(structure) <= 40 else None
-    steps = {"[1, 2, 3, 4]": (1, 4, 9, 16), "[1, [2, 3], 4]": (1, 4, 7, 12), "[[1, 2], 3, 4]": (1, 2, 5, 10)}.get(
-        str(chain)
-    )
+    chain = "".join(structure.split())
+    steps = {"[1,2,3,4]": (1, 4, 9, 16), "[1,[2,3],4]": (1, 4, 7, 12), "[[1,2],3,4]": (1, 2, 5, 10)}.get(chain)
     if steps is None:
         raise ValueError(
             f"{structure!r} is no structure of a group; relevance, or [1, 2, 3, 4] and its like, was expected"
         )
     run = next((at for at, one in enumerate(right) if not one), len(right))
-    if (str(chain) == "[1, [2, 3], 4]" and run == 1 and right[2]) or (
-        str(chain) == "[[1, 2], 3, 4]" and run == 0 and right[1]
-    ):
+    if (chain == "[1,[2,3],4]" and run == 1 and right[2]) or (chain == "[[1,2],3,4]" and run == 0 and right[1]):
         run += 1
     return steps[run - 1] / steps[-1] if run else 0.0
