@@ -96,6 +96,14 @@ def test_subtitles_of_video_mme_are_those_at_the_frames_or_a_sentence(drawn, tmp
     assert "No subtitles available" in silent.text
 
 
+@pytest.mark.parametrize("drawn", ["video-mme-v2-subtitles"], indirect=True)
+def test_all_words_of_video_mme_v2_stand_in_one_text_behind_the_frames(drawn, tmp_path):
+    sent = parts("video-mme-v2-subtitles", drawn, tmp_path / "run", media=MediaSettings(frames=2))
+    words = "These are the frames of a video. This video's subtitles are listed below:\nIt turns white.\n"
+    assert sent[:3] == ("frame", "frame", words)
+    assert sent[3].startswith("Question: What is in 0?") and "H. choice H" in sent[3]
+
+
 @pytest.mark.parametrize("drawn", ["longvideobench"], indirect=True)
 def test_subtitles_of_longvideobench_stand_between_the_frames_on_the_clock_of_the_clip(drawn, tmp_path):
     sent = parts("longvideobench", drawn, tmp_path / "run", media=MediaSettings(frames=3))

@@ -143,16 +143,16 @@ WORDS = "\n".join(
 )
 SRT = "1\n00:00:00,000 --> 00:00:00,900\nA grey field.\n\n2\n00:00:01,000 --> 00:00:02,000\nA bar.\n\n3\n00:00:30,000 --> 00:00:31,000\nNever.\n"
 
+GROUPS = [
+    *(chain(number, "ABCD"[number], "relevance", "[1, 2, 3, 4]") for number in range(4)),
+    *(chain(number, "ABCD"[number - 4], "logic", "[1, [2, 3], 4]") for number in range(4, 8)),
+]
+
 VIDEO_SETS: Mapping[str, VideoSet] = {
     "video-mme": VideoSet([mme(number, "ABCD"[number]) for number in range(4)], folder="data"),
     "video-mme-subtitles": VideoSet([mme(number, "ABCD"[number]) for number in range(4)], folder="data", subtitles=(".srt", SRT)),
-    "video-mme-v2": VideoSet(
-        [
-            *(chain(number, "ABCD"[number], "relevance", "[1, 2, 3, 4]") for number in range(4)),
-            *(chain(number, "ABCD"[number - 4], "logic", "[1, [2, 3], 4]") for number in range(4, 8)),
-        ],
-        headline=(9 / 16 + 1) / 2,
-    ),
+    "video-mme-v2": VideoSet(GROUPS, headline=(9 / 16 + 1) / 2),
+    "video-mme-v2-subtitles": VideoSet(GROUPS, subtitles=(".jsonl", WORDS), headline=(9 / 16 + 1) / 2),
     "mvbench": VideoSet(
         [candidates(number, "AB"[number % 2], start=1.0, end=2.0, fps=5.0) for number in range(4)],
         file="json/{task}.json",
@@ -244,10 +244,10 @@ def draw_video_set(name: str, folder: Path, picture: bytes = b"") -> tuple[Path,
     rows: dict[str, list[Row]] = {}
     with zipfile.ZipFile(folder / "videos.zip", "w") as archive:
         for number, (row, _) in enumerate(drawn.rows):
-            clip = clip_name(row, number if name != "video-mme-v2" else number // 4)
-            if name != "video-mme-v2" or number % 4 == 0:
+            clip = clip_name(row, number // 4 if drawn.rows is GROUPS else number)
+            if drawn.rows is not GROUPS or number % 4 == 0:
                 archive.writestr(f"{drawn.folder}/{clip}.mp4", event_clip(number))
-                if spoken and number < 3:  # one clip has no subtitles
+                if spoken and (number < 3 or drawn.rows is GROUPS):  # one clip has no subtitles
                     archive.writestr(f"subtitles/{clip}{suffix}", spoken)
                 if spoken and number == 3 and name == "longvideobench":
                     archive.writestr(f"subtitles/{clip}{suffix}", "[]")
