@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
@@ -123,6 +124,23 @@ def test_a_clip_of_mvbench_is_cut_to_its_span(drawn):
     clip = next(part for part in sample.prompt.parts if isinstance(part, Video))
     assert (clip.start, clip.end) == (1.0, 2.0) and sample.meta["task"] == "action_count"
     assert "Carefully watch the video" in sample.prompt.system
+
+
+@pytest.mark.parametrize("drawn", ["mlvu-dev"], indirect=True)
+def test_clips_of_mlvu_are_those_of_the_tasks_folder_and_generation_is_left_out(drawn):
+    summary = {"video": "clip_0.mp4", "question": "Summarize it.", "answer": "It moves.", "question_type": "summary"}
+    (drawn[0] / "MLVU/json/9_summary.json").write_text(json.dumps([summary]))
+    samples = list(registry.find("mlvu-dev").samples(snellen.Data(path=drawn[0], images=drawn[1])))
+    clips = [part.blob.key for sample in samples for part in sample.prompt.parts if isinstance(part, Video)]
+    ends = ("4_count/clip_0.mp4", "4_count/clip_1.mp4", "5_order/clip_0.mp4", "5_order/clip_1.mp4")
+    assert len(clips) == 4 and all(clip.endswith(end) for clip, end in zip(clips, ends, strict=True))
+    with zipfile.ZipFile(drawn[1]) as archive:
+        archive.extractall(drawn[0])
+    below = snellen.Data(path=drawn[0] / "MLVU/json", images=drawn[0] / "MLVU/video")
+    samples_below = list(registry.find("mlvu-dev").samples(below))
+    there = [part.blob.key for sample in samples_below for part in sample.prompt.parts if isinstance(part, Video)]
+    assert all(clip.endswith(end) for clip, end in zip(there, ends, strict=True))
+    assert [sample.meta["task"] for sample in samples] == ["count", "count", "order", "order"]
 
 
 # set, row, reply, value by profile (strict, authors, vlmevalkit, lmms-eval; None: it has no such profile), from the scripts' descriptions

@@ -51,7 +51,7 @@ class VideoSet:
     Attributes:
         rows: each row with a reply that is right under every profile.
         file: the file of the rows, a parquet by default; `{task}` is the name of the file by row (`tasks`).
-        folder: the folder of the clips in their archive.
+        folder: the folder of the clips in their archive; `{task}` as in `file`.
         tasks: the file of each row, where there are several.
         subtitles: text of the file of subtitles; its name is the clip's, with this ending.
         headline: the headline where every reply is right but the first.
@@ -88,7 +88,7 @@ def chain(number: int, answer: str, kind: str, structure: str) -> tuple[Row, str
 def candidates(number: int, answer: str, **more: Any) -> tuple[Row, str]:
     texts = ["up", "down", "left"]
     return {
-        "video": CLIP, "question": f"Where does it go in {number}?", "candidates": texts, "answer": texts["ABC".index(answer)],
+        "video": f"{CLIP}.mp4", "question": f"Where does it go in {number}?", "candidates": texts, "answer": texts["ABC".index(answer)],
         **more,
     }, f"({answer})"  # fmt: skip
 
@@ -161,12 +161,14 @@ VIDEO_SETS: Mapping[str, VideoSet] = {
     ),
     "mlvu-dev": VideoSet(
         [candidates(number, "AB"[number % 2], question_type=("count", "order")[number // 2], duration=3) for number in range(4)],
-        file="dev.json",
+        file="MLVU/json/{task}.json",
+        folder="MLVU/video/{task}",
+        tasks=("4_count", "4_count", "5_order", "5_order"),
         headline=(1 / 2 + 1) / 2,
     ),
     "mlvu-test": VideoSet(
         [candidates(number, "AB"[number % 2], question_type=("count", "tutorialQA")[number // 2]) for number in range(4)],
-        file="test.json",
+        file="test-ground-truth/test_mcq_gt.json",
         headline=(1 / 2 + 1) / 2,
     ),
     "lvbench": VideoSet([lv(number, "ABCD"[number], ["event understanding", "reasoning"][: 1 + number % 2]) for number in range(4)]),
@@ -244,9 +246,12 @@ def draw_video_set(name: str, folder: Path, picture: bytes = b"") -> tuple[Path,
     rows: dict[str, list[Row]] = {}
     with zipfile.ZipFile(folder / "videos.zip", "w") as archive:
         for number, (row, _) in enumerate(drawn.rows):
-            clip = clip_name(row, number // 4 if drawn.rows is GROUPS else number)
+            task = drawn.tasks[number] if drawn.tasks else ""
+            clip = clip_name(
+                row, number // 4 if drawn.rows is GROUPS else number % 2 if "{task}" in drawn.folder else number
+            )
             if drawn.rows is not GROUPS or number % 4 == 0:
-                archive.writestr(f"{drawn.folder}/{clip}.mp4", event_clip(number))
+                archive.writestr(f"{drawn.folder.replace('{task}', task)}/{clip}.mp4", event_clip(number))
                 if spoken and (number < 3 or drawn.rows is GROUPS):  # one clip has no subtitles
                     archive.writestr(f"subtitles/{clip}{suffix}", spoken)
                 if spoken and number == 3 and name == "longvideobench":
@@ -254,7 +259,6 @@ def draw_video_set(name: str, folder: Path, picture: bytes = b"") -> tuple[Path,
             filled = {key: value.replace(CLIP, clip) if isinstance(value, str) else value for key, value in row.items()}
             if filled.get("image") == "@image":
                 filled["image"] = {"bytes": picture, "path": None}
-            task = drawn.tasks[number] if drawn.tasks else ""
             rows.setdefault(file.replace("{task}", task), []).append(filled)
     for place, content in rows.items():
         (folder / "set" / place).parent.mkdir(parents=True, exist_ok=True)
