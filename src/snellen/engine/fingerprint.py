@@ -237,6 +237,7 @@ def _installed_version(package: str) -> str | None:
 def environment(media: MediaSettings) -> dict[str, Any]:
     """Return package versions, hardware, and the decoder and resampler of images, for the record."""
     packages = ("torch", "transformers", "aiohttp", "msgspec", "numpy", "pillow", "simplejpeg", "pyarrow", "av")
+    packages += ("pypdfium2",)
     versions = {"snellen": __version__, "python": platform.python_version()}
     versions |= {name: version for name in packages if (version := _installed_version(name)) is not None}
     return {

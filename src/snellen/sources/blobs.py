@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 QUICK_BYTES = 1 << 20
+PDF_MARK = b"%PDF-"
 
 
 def stream(blob: Blob) -> IO[bytes]:
     """Open the blob's bytes as a stream; a blob without `open` is read whole."""
     opener = getattr(blob, "open", None)
     return opener() if opener else BytesIO(blob.read())
+
+
+def is_base64_pdf(text: str) -> bool:
+    """Return True for base64, with or without a `data:` prefix, that begins as a PDF does."""
+    return text[:80].rpartition(",")[2].lstrip().startswith("JVBERi0")
 
 
 class FileBlob(Struct, frozen=True):
@@ -69,6 +75,10 @@ class BytesBlob(Struct, frozen=True):
     data: bytes
     quick: ClassVar[bool] = True
 
+    @property
+    def is_pdf(self) -> bool:
+        return self.data.startswith(PDF_MARK)
+
     def read(self) -> bytes:
         return self.data
 
@@ -82,6 +92,10 @@ class Base64Blob(Struct, frozen=True):
     key: str
     text: str
     quick: ClassVar[bool] = True
+
+    @property
+    def is_pdf(self) -> bool:
+        return is_base64_pdf(self.text)
 
     def read(self) -> bytes:
         """Decode the text. Raises DataError if it is not base64."""

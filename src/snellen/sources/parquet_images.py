@@ -22,11 +22,12 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources import arrow, parquet
-from snellen.sources.blobs import Base64Blob
+from snellen.sources.blobs import PDF_MARK, Base64Blob
 from snellen.sources.number_formats import plain_value
 from snellen.sources.safe_paths import regular_file
 
 DECODED_BYTES = 4 << 20
+_HOLDS_PDFS: dict[tuple[Path, str, int], bool] = {}
 KEPT_ROWS = 48  # more than threads read at once, or two of them would have the row group started again in turn
 
 
@@ -50,6 +51,14 @@ class ParquetCell(Struct, frozen=True):
     def key(self) -> str:
         at = f", item {self.item + 1}" if self.item >= 0 else ""
         return f"{self.path}, row {self.row + 1:,}, {self.column}{at}"
+
+    @property
+    def is_pdf(self) -> bool:
+        """True for a PDF; where the first cell of a column that is asked about is none, no other is read for it."""
+        place = (self.path, self.column, self.path.stat().st_mtime_ns)
+        if place not in _HOLDS_PDFS:
+            _HOLDS_PDFS[place] = self.read().startswith(PDF_MARK)
+        return _HOLDS_PDFS[place] and self.read().startswith(PDF_MARK)
 
     def read(self) -> bytes:
         """Read the image. Raises DataError if the cell holds no bytes, or the file has changed."""

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeAlias
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.sources.blobs import Base64Blob, FileBlob
+from snellen.sources.blobs import PDF_MARK, Base64Blob, FileBlob, is_base64_pdf
 from snellen.sources.encodings import not_utf8, text_stream
 from snellen.sources.rows import LINE_BYTES, ROW_BYTES, OffsetLines, Place, bad_width, json_line, quoted_rows, row_cells
 from snellen.sources.vlmevalkit_tsv import list_elements
@@ -35,7 +35,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BASE64_HEAD = re.compile(r"[A-Za-z0-9+/=\r\n]+")
 _SIGNATURES = (
     *(b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*"),
-    *(b"\x1a\x45\xdf\xa3",),
+    *(b"\x1a\x45\xdf\xa3", PDF_MARK),
 )
 TextRow: TypeAlias = tuple[int, dict[str, Any] | DataError]
 """The first line of a row, from 1, and the row, or why it cannot be read."""
@@ -242,6 +242,7 @@ class CellImage(Struct, frozen=True):
     column: str
     number: int
     content: str
+    is_pdf: bool = False
     quick: ClassVar[bool] = False
 
     @property
@@ -263,7 +264,8 @@ def _images(
     if path is None:
         line = f"{name}, line {place.line:,}, {column}"
         return tuple(Base64Blob(f"{line}, image {at + 1}, {contents[at]}", text) for at, text in enumerate(texts))
-    return tuple(CellImage(path, place, form, column, at, content) for at, content in enumerate(contents))
+    parts = enumerate(zip(contents, map(is_base64_pdf, texts), strict=True))
+    return tuple(CellImage(path, place, form, column, at, content, is_pdf) for at, (content, is_pdf) in parts)
 
 
 @lru_cache(maxsize=4)

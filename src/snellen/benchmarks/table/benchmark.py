@@ -15,6 +15,7 @@ from snellen.benchmarks.table.gold_regions import OPTION as GOLD_OPTION
 from snellen.benchmarks.table.image_checks import OnRead
 from snellen.benchmarks.table.meta import groups_by_row
 from snellen.benchmarks.table.operations import columns_of
+from snellen.benchmarks.table.pages import DPI, MOST, chosen_pages
 from snellen.benchmarks.table.paragraph import reading_of
 from snellen.benchmarks.table.prompts import prompt as declared_prompt
 from snellen.benchmarks.table.prompts import requested_prompt
@@ -56,6 +57,8 @@ OPTIONS: Mapping[str, str] = {
     "prompt": "letters (default), kit-mcq (VLMEvalKit's form), or question: the question as it stands",
     "without_image": "stop (default): leave out rows without an image; keep: ask them",
     "subtitles": "of videos, where a column has them: frames (those spoken at the frames), full, between (the frames), off",
+    DPI: "resolution of the pages of PDFs in pixels an inch; default: 144, or what is declared",
+    MOST: "how many pages of a PDF are sent at most, the first ones; default: 120, or what is declared",
     "file": "the table in a folder, an archive or a data set of the hub",
     "config": "the configuration of a data set of the hub",
     "split": "the split of a data set of the hub",
@@ -221,7 +224,8 @@ def _chosen(declaration: Declaration, data: Data) -> Declaration:
         if shown not in ("off", "frames", "full", "between"):
             raise UsageError(f"-o subtitles={shown}: frames, full, between or off was expected")
         declaration = structs.replace(declaration, frames=structs.replace(declaration.frames, subtitles=shown))
-    return declaration
+    documents = chosen_pages(declaration.documents, data.options)
+    return structs.replace(declaration, documents=documents)
 
 
 def _circular(data: Data) -> bool:

@@ -70,6 +70,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         repeat_row: with `split`: the row counts once for each element of the list.
         each: the value is a list; a row is in the slice of each of its elements, and counts once elsewhere.
         list: the cell is a list written as text, in JSON or Python syntax.
+        sizes: names of a list by its number of elements, from 0; the last for more.
         drop: that many characters at the start of a text, or of each element of a list.
         labels: of a list of boxes: the column with the label of each.
         by: a column; `orders` maps its values to what the numbers of a list are (`xywh`), or to `absent`: there is nothing to
@@ -110,6 +111,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     repeat_row: bool = False
     each: bool = False
     list: bool = False
+    sizes: tuple[str, ...] = ()
     labels: str = ""
     by: str = ""
     orders: Mapping[str, str] = {}

@@ -25,6 +25,7 @@ from snellen.benchmarks.table.cell_form import Strict
 from snellen.benchmarks.table.declaration_errors import declaration_error
 from snellen.benchmarks.table.set_sections import (
     Correction,
+    DocumentsRule,
     EasiNames,
     Form,
     FramesRule,
@@ -129,6 +130,7 @@ OWN_NAMES = (
     *OF_CLIPS,
     "id",
     "image",
+    "pages",
     "video",
     "question",
     "options",
@@ -235,6 +237,7 @@ Reading: TypeAlias = Literal[
     "final",
     "most-named",
     "chinese-truth",
+    "extracted",
     "whole",
     "judged",
     "caption",
@@ -251,6 +254,7 @@ Comparison: TypeAlias = Literal[
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
     "opening-word", "moment", "slake", "mmmu-open", "mmvu",
+    "generalised", "generalised-lmms",
 ]  # fmt: skip
 
 
@@ -343,7 +347,7 @@ class ScoreRule(Strict, frozen=True):
 
 MetricName: TypeAlias = Literal[
     "accuracy", "f1", "precision", "recall", "yes-ratio", "count", "anls", "vqa-score", "relaxed",
-    "attempted", "correct-if-attempted", "attempted-f", "token-recall",
+    "attempted", "correct-if-attempted", "attempted-f", "token-recall", "answerable-f1", "answerable-f1-of-all",
     "iou", "accuracy@0.25", "accuracy@0.3", "accuracy@0.5", "accuracy@0.7", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
     "centre_in_box", "coco_map", "coco_ap50",
     "text-edit", "formula-edit", "table-edit", "order-edit", "table-teds", "table-teds-structure",
@@ -361,8 +365,11 @@ class Report(Strict, frozen=True):
             overlap), `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision
             `coco_map`, `coco_ap50` (the last three with hyphens too);
             of `page-parse` the mean over the pages that have such a part: `text-edit`, `formula-edit`, `table-edit`,
-            `order-edit` (distances: lower is better), `table-teds`, `table-teds-structure`.
+            `order-edit` (distances: lower is better), `table-teds`, `table-teds-structure`;
+            `answerable-f1` (MMLongBench-Doc's: of the score over questions with an answer by their number, and by that of
+            replies other than `Not answerable`) and `answerable-f1-of-all` (the latter share of all those replies' score).
         positive: the positive answer of f1, precision and recall.
+        negative: of `answerable-f1`: column to value of the questions that have no answer.
         all_in: a group; the figure is the share of groups in which every row is right.
         steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with
             only the composite wrong; `mastery-loose`, where one right step is enough beside a right composite; or the share
@@ -386,6 +393,7 @@ class Report(Strict, frozen=True):
     name: str = ""
     metric: MetricName | tuple[MetricName, ...] = "accuracy"
     positive: str = ""
+    negative: Mapping[str, str] = {}
     all_in: str = ""
     steps: Literal["", "mastery", "mastery-loose", "complete", "inadequate", "rote", "insufficient", "consecutive"] = ""
     whole: Mapping[str, str] = {}
@@ -497,6 +505,7 @@ class Declaration(Strict, frozen=True):
         omit: sections of that set that do not hold here.
         types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
         places: of a set's templates: place to its text by the value of `summary.by`.
+        documents: how pages of PDFs are shown.
         faults: profile (or `data`) to what is known to be wrong with its harness here, a sentence each.
     """
 
@@ -532,6 +541,7 @@ class Declaration(Strict, frozen=True):
     layout: Mapping[str, Layout] = {}
     form: Mapping[str, Form] = {}
     frames: FramesRule = FramesRule()
+    documents: DocumentsRule = DocumentsRule()
     subset: Subsets = Subsets()
     summary: SetSummary = SetSummary()
     correction: Correction | None = None
@@ -703,6 +713,7 @@ def _check_columns(declared: Declaration, place: str) -> None:
         uses += [(f"{section}: {key}", getattr(report, key)) for key in ("mean_of", "sum_over") if getattr(report, key)]
         uses += [(f"{section}: only_where", name) for name in report.only_where]
         uses += [(f"{section}: whole", name) for name in report.whole]
+        uses += [(f"{section}: negative", name) for name in report.negative]
     for key, name in uses:
         if name not in known:
             raise DataError(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from snellen.benchmarks.table.declaration import Report
 from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
 from snellen.scoring.grounding import CENTRE, IOU
+from snellen.scoring.rules.generalised import NOT_ANSWERABLE
 from snellen.scoring.rules.page_parse import WORST
 from snellen.scoring.rules.short_answers import WORD_RECALL
 from snellen.scoring.rules.video import group_score
@@ -37,6 +38,7 @@ OF_COCO = ("coco-map", "coco-ap50", "coco_map", "coco_ap50")
 MEANS = ("accuracy", "anls", "vqa-score", "relaxed", *BESIDE, *WORST)
 """Metrics that are the mean of the rows' scores; the scoring rule decides what a score is."""
 OF_ATTEMPTS = ("attempted", "correct-if-attempted", "attempted-f")
+OF_ANSWERABLE = ("answerable-f1", "answerable-f1-of-all")
 NOT_ATTEMPTED = "not attempted"
 """The label of the rubric `attempted` for a reply that names no answer."""
 OF_YES_NO = ("f1", "precision", "recall", "yes-ratio")
@@ -87,6 +89,8 @@ class FigureBuilder:
         counted = rows & self.counted(metric)
         if metric in OF_YES_NO:
             return self._yes_no(metric, report.positive or self.positive, counted)
+        if metric in OF_ANSWERABLE:
+            return self._answerable(report.negative, counted, of_all=metric.endswith("of-all"))
         if metric in OF_ATTEMPTS:
             return self._attempts(metric, counted)
         value = np.where(counted, self.of(metric), 0.0)
@@ -195,6 +199,20 @@ class FigureBuilder:
         if metric == "correct-if-attempted":
             return self._ratio(right, tried.astype(np.float64))
         return self._ratio(2.0 * right, rows.astype(np.float64) + tried)
+
+    def _answerable(self, negative: Mapping[str, str], rows: Mask, *, of_all: bool) -> Formula:
+        """Return the harmonic mean of the score by questions with an answer and by replies that give one; 0 without either."""
+        with_answer, answered = rows & ~self.table.where(negative), rows & ~self.table.equals(READ, NOT_ANSWERABLE)
+        tops = [
+            self._add(np.where(part, self.value, 0.0)) for part in (with_answer, answered if of_all else with_answer)
+        ]
+        sizes = [self._add(part.astype(np.float64)) for part in (with_answer, answered)]
+
+        def f1(sums: Floats) -> Floats:
+            recall, precision = (sums[:, a] / np.maximum(sums[:, b], 1.0) for a, b in zip(tops, sizes, strict=True))
+            return 2.0 * recall * precision / np.maximum(recall + precision, np.finfo(np.float64).tiny)
+
+        return f1
 
     def _yes_no(self, metric: str, positive: str, rows: Mask) -> Formula:
         gold, read = rows & self.table.equals(GOLD, positive.lower()), rows & self.table.equals(READ, positive.lower())

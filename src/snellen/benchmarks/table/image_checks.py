@@ -21,6 +21,7 @@ from snellen.benchmarks.table.images import is_video
 from snellen.errors import DataError
 from snellen.media.decode import FORMATS as DECODED
 from snellen.media.decode import pixel_limit, read_header
+from snellen.media.pdf import PdfPage
 from snellen.sources.blobs import FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder
 from snellen.sources.tree import MemberBlob
@@ -123,6 +124,8 @@ def _container(blob: Blob) -> Path | None:
 
 
 def _image_code(blob: Blob, on_read: OnRead | None) -> int | str:
+    if isinstance(blob, PdfPage):  # its document was measured; rendering all pages before a run would take long
+        return content_code(f"{blob.content} {blob.number} {blob.dpi}".encode())
     if isinstance(blob, FileBlob) and (size := blob.path.stat().st_size) > MOST_BYTES:
         return f"image unreadable: {blob.path.name} has {size:,} bytes; at most {MOST_BYTES:,} are read"
     data = blob.read()

@@ -31,8 +31,8 @@ IMAGE_SUFFIXES = (
     *(".jfif", ".heic", ".avif", ".svg"),
 )
 VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv")
-MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES)
-FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "videos", "data")
+MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, ".pdf")
+FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "videos", "documents", "data")
 """Folders beside a table that are searched for its images."""
 MOST_IMAGES = 1_000
 _ADDRESS = re.compile(r"(?:https?|ftp|s3|gs)://", re.IGNORECASE)

@@ -127,6 +127,8 @@ def operated(spec: Cell, current: Any, row: Row) -> Any:
         current = text_of(current).split(spec.split) if current != "" else []
     if spec.list:
         current = list_of(current, spec.column) if current != "" else []
+    if spec.sizes:
+        current = spec.sizes[min(len(list_of(current, spec.column)), len(spec.sizes) - 1)]
     if order := spec.orders.get(text_of(row.get(spec.by))):
         current = dict(zip(order, list_of(current, spec.column), strict=False)) if order == "xywh" else order
     if spec.labels:

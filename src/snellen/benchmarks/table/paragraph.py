@@ -113,6 +113,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
         "answer",
         "kind",
         "image",
+        "pages",
         "video",
         *OF_CLIPS,
         "hint",

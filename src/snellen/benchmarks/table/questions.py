@@ -39,6 +39,7 @@ from snellen.benchmarks.table.operations import (
     value,
 )
 from snellen.benchmarks.table.option_columns import row_options
+from snellen.benchmarks.table.pages import is_pdf, shown
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
@@ -330,6 +331,9 @@ def media_of(
         blobs += [
             blob for cell in (cells if isinstance(cells, list) else [cells]) for blob in look(cell, root, references)
         ]
+    if any(map(is_pdf, blobs)):
+        pages = None if (spec := rules.spec("pages")) is None else value(spec, row, number)
+        blobs = shown(blobs, pages, rules.declaration.documents)
     images = tuple(blob for blob in blobs if not is_video(blob))
     clips = [blob for blob in blobs if is_video(blob)]
     return images, tuple(_clip(blob, row, number, rules, root) for blob in clips)

@@ -26,6 +26,7 @@ from snellen.scoring.rules import (
     chinese_answers,
     documents,
     final_answers,
+    generalised,
     lmms_eval,
     page_parse,
     short_answers,
@@ -333,6 +334,14 @@ def _moment(sample: Sample, reply: str) -> Score:
     return replace(graded(float(overlap >= 0.5), list(found)), detail={IOU: str(overlap)})
 
 
+def _by_format(rule: ScoreRule, sample: Sample, answer: str) -> float:
+    """Score by the row's `answer_format`; the gold answer is the value `gold`, which keeps a list as it is written."""
+    golds = golds_of(sample)
+    gold = str(sample.meta.get("gold", golds[0] if len(golds) == 1 else golds))
+    compare = generalised.lmms_score if rule.equals == "generalised-lmms" else generalised.generalised_score
+    return compare(answer, gold, str(sample.meta.get("answer_format", "Str")))
+
+
 def _marked_letter(rule: ScoreRule, sample: Sample, reply: str) -> bool:
     """Compare the letter that the stages read, and look for the gold letter before a colon or beside `**`, as PhyX does."""
     read_letter = final_answers.final_answer(reply, rule.stages, "".join(sample.options), rule.word)
@@ -376,6 +385,8 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "only-letter": lambda rule, sample, answer: final_answers.only_letter(answer) in golds_of(sample),
     "within": _within,
     "in-gold": lambda rule, sample, answer: any(answer.lower() in gold.lower() for gold in golds_of(sample)),
+    "generalised": _by_format,
+    "generalised-lmms": _by_format,
     "typed": _typed,
     "typed-exact": _typed,
     "typed-as-written": _typed,
@@ -513,6 +524,7 @@ KIT_READERS: Mapping[str, Reader] = {
     "most-named": lambda rule, sample, reply: chinese_answers.most_named(reply, sample.options),
     "chinese-truth": lambda rule, sample, reply: CHINESE_TRUTH[chinese_answers.chinese_truth(reply)],
     "caption": lambda rule, sample, reply: video.named_caption(reply, _lines_of_options(sample)),
+    "extracted": lambda rule, sample, reply: generalised.extracted(reply),
 }
 LMMS_READERS: Mapping[str, Reader] = {
     **KIT_READERS,
@@ -565,7 +577,25 @@ def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     return text.removesuffix(".") or None
 
 
+def _strict_extracted(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
+    """Read what an extracting model names, else a short answer; a refusal, or that nothing is said of it, is one too."""
+    text = visible(reply).text.strip()
+    if (answer := generalised.extracted(text)) != text:
+        return answer
+    is_short = len(text.split()) <= MOST_WORDS and not _CONTRAST.search(text)
+    if read("short", reply).reason == "refusal" or (is_short and _ABSENT.search(text)):
+        return generalised.NOT_ANSWERABLE
+    answer = _strict_text(rule, sample, reply) or ""
+    return generalised.extracted(answer) or None
+
+
 MOST_WORDS = 30
+_ABSENT = re.compile(
+    r"\b(?:does|do|did|is|are|was|were) not (?:mention|provid|contain|specif|stat|includ|giv|show|list|found|answerable)"
+    r"|\bnot in the (?:document|report|text|pages)\b",
+    re.IGNORECASE,
+)
+_CONTRAST = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
 _BOX = re.compile(r"<box>[^<]{0,400}</box>")
 _ANNOUNCED = re.compile(r"\banswer(?: is|:) ?:?", re.IGNORECASE)
 _SENTENCE = re.compile(
@@ -580,4 +610,5 @@ STRICT_READERS: Mapping[str, Reader] = {
     "pair": lambda rule, sample, reply: short_answers.number_pair(reply),
     "braces": _in_braces,
     "final": _final,
+    "extracted": _strict_extracted,
 }

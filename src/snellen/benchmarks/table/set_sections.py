@@ -222,6 +222,20 @@ class FramesRule(Strict, frozen=True):
         )
 
 
+class DocumentsRule(Strict, frozen=True):
+    """Pages of PDFs that are shown where the user does not say.
+
+    Attributes:
+        dpi: pixels an inch.
+        max_pages: how many of one document at most, its first ones.
+        missing_pages: pages that a row names and its document lacks are an error, or they are skipped.
+    """
+
+    dpi: int = 144
+    max_pages: int = 120
+    missing_pages: Literal["error", "skip"] = "error"
+
+
 Order: TypeAlias = Literal[
     "front",
     "marks",

@@ -51,6 +51,7 @@ from snellen.benchmarks.table.operations import (
     first_is_always_right,
     value,
 )
+from snellen.benchmarks.table.pages import documents_note
 from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
 from snellen.benchmarks.table.questions import (
     EMPTY_IMAGE,
@@ -75,6 +76,7 @@ from snellen.benchmarks.table.rows import (
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
+from snellen.media.pdf import PdfPage
 from snellen.scoring.coordinates import SIDES
 from snellen.scoring.grounding import blob_size
 from snellen.sources.digests import digest
@@ -122,6 +124,7 @@ class Survey(Struct):
         kit_differs: rows that VLMEvalKit reads otherwise; 0 unless that was asked.
         absent: no image of any row is there, and the table can only be scored; the first row's reason.
         lacking: roles none of whose declared columns is there.
+        documents: digest of a PDF to how many of its pages the limit leaves out.
     """
 
     rules: TableRules
@@ -145,12 +148,16 @@ class Survey(Struct):
     kit_differs: int = 0
     absent: str = ""
     lacking: frozenset[str] = frozenset()
+    documents: dict[str, int] = field(default_factory=dict)
 
     def count(self, question: Question) -> None:
         """Count a question that can be asked."""
         kind, rules = question.kind, self.rules
         self.samples += 1
         self.kinds[kind] += 1
+        for page in question.images:
+            if isinstance(page, PdfPage):
+                self.documents[page.content] = max(page.omitted, self.documents.get(page.content, 0))
         if kind not in self.examples:
             self.examples[kind] = shown_answer(question.answer)
         if kind in ("choice", "multi-choice") and lists_options(question):
@@ -578,6 +585,8 @@ class _Surveyor:
         surveyed.repeated = _repeats(surveyed.groups)
         if surveyed.listed:
             surveyed.notes.append(f"{surveyed.listed:,} questions list their options, which are not repeated")
+        if note := documents_note(surveyed.documents, rules.declaration.documents):
+            surveyed.notes.append(note)
         self._shuffle(surveyed, answers)
         files = [digest(path) for path in table.files] if table.form != CLASSES else []
         whole = blake2b("\n".join(files).encode(), digest_size=16).hexdigest()
