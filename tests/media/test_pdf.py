@@ -17,21 +17,24 @@ from PIL import Image as Pillow
 from drawn_pdf import LOCKED, pdf
 from snellen.errors import MediaError
 from snellen.media import MediaCache
-from snellen.media.pdf import PdfPage, measure
+from snellen.media.pdf import PdfPage, measure, page_pixels
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, MediaSettings
 
 
 def page_of(data: bytes, number: int = 1, dpi: int = 144) -> PdfPage:
     blob = BytesBlob("a.pdf", data)
-    return PdfPage(blob, "a.pdf", measure(blob, "a.pdf").content, number, dpi)
+    document = measure(blob, "a.pdf")
+    pixels = page_pixels(*document.sizes[number - 1], "a.pdf, page 1", dpi)
+    return PdfPage(blob, "a.pdf", document.content, number, dpi, pixels)
 
 
 def test_a_page_has_its_size_in_inches_times_the_resolution_and_black_words_on_white() -> None:
     data = pdf(["one", "two"], size=(144, 72))
     for dpi, size in ((72, (144, 72)), (144, (288, 144)), (150, (300, 150))):
-        image = Pillow.open(io.BytesIO(page_of(data, 2, dpi).read()))
-        assert (image.format, image.mode, image.size) == ("PNG", "RGB", size)
+        page = page_of(data, 2, dpi)
+        image = Pillow.open(io.BytesIO(page.read()))
+        assert (image.format, image.mode, image.size, page.pixels) == ("PNG", "RGB", size, size)
     assert image.convert("L").getextrema() == (0, 255)
     assert image.getpixel((0, 0)) == (255, 255, 255)
 
@@ -65,7 +68,7 @@ def test_a_file_that_shows_no_page_says_why(data: bytes, message: str) -> None:
 
 def test_a_page_over_the_pixel_limit_is_refused_with_the_resolution_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_MAX_IMAGE_PIXELS", "20000")
-    with pytest.raises(MediaError, match="a.pdf, page 1: 288 x 144 pixels at 144 dpi; at most 20,000") as refusal:
+    with pytest.raises(MediaError, match=r"a\.pdf, page 1: 288 x 144 pixels at 144 dpi; at most 20,000") as refusal:
         page_of(pdf(["one"])).read()
     assert "-o dpi=72" in refusal.value.hint
     assert page_of(pdf(["one"]), dpi=72).read()
@@ -94,7 +97,7 @@ from drawn_pdf import pdf
 blob = BytesBlob("long.pdf", pdf([f"page {at}" for at in range(400)], size=(612, 792)))
 content, cache = measure(blob, "long.pdf").content, MediaCache(MediaSettings())
 with ThreadPoolExecutor(4) as pool:
-    made = list(pool.map(lambda at: cache.get(Image(PdfPage(blob, "long.pdf", content, at, 144))).size, range(1, 401)))
+    made = list(pool.map(lambda at: cache.get(Image(PdfPage(blob, "long.pdf", content, at, 144, (1224, 1584)))).size, range(1, 401)))
 print(len(made), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}

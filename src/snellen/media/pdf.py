@@ -47,6 +47,7 @@ class PdfPage(Struct, frozen=True):
         content: the digest of the PDF.
         number: the page, from 1.
         dpi: pixels an inch.
+        pixels: its width and height, which are known before it is rendered.
         omitted: pages of the document that its question asks for and that are over the limit.
     """
 
@@ -55,6 +56,7 @@ class PdfPage(Struct, frozen=True):
     content: str
     number: int
     dpi: int
+    pixels: tuple[int, int]
     omitted: int = 0
 
     @property
@@ -68,7 +70,8 @@ class PdfPage(Struct, frozen=True):
             try:
                 pdf.init_forms()
                 page = pdf[self.number - 1]
-                check_page(*page.get_size(), place, self.dpi)
+                width, height = page.get_size()
+                page_pixels(width, height, place, self.dpi)
                 bitmap = page.render(scale=self.dpi / POINTS, rev_byteorder=True)
                 pixels = bitmap.to_numpy().copy()
                 bitmap.close()
@@ -78,8 +81,11 @@ class PdfPage(Struct, frozen=True):
         return compress(pixels, "png", 100)
 
 
-def check_page(width: float, height: float, place: str, dpi: int) -> None:
-    """Raise MediaError for a page, of this size in points, without area or with more pixels than are decoded."""
+def page_pixels(width: float, height: float, place: str, dpi: int) -> tuple[int, int]:
+    """Return width and height in pixels of a page of this size in points.
+
+    Raises MediaError: it has no area, or more pixels than are decoded.
+    """
     if not (isfinite(width) and isfinite(height) and min(width, height) > 0):
         raise MediaError(f"{place}: its size is {width:g} x {height:g} points", "Write the file again.")
     pixels = ceil(width * dpi / POINTS), ceil(height * dpi / POINTS)
@@ -88,6 +94,7 @@ def check_page(width: float, height: float, place: str, dpi: int) -> None:
             f"{place}: {pixels[0]:,} x {pixels[1]:,} pixels at {dpi} dpi; at most {limit:,} in all are rendered",
             "Lower the resolution, e.g. -o dpi=72.",
         )
+    return pixels
 
 
 def measure(document: Blob, name: str) -> Document:

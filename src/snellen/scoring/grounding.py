@@ -18,6 +18,7 @@ from msgspec import structs
 
 from snellen.errors import DataError, SnellenError
 from snellen.media.decode import read_header
+from snellen.media.pdf import PdfPage
 from snellen.scoring.answers.base import AnswerContext
 from snellen.scoring.answers.grounded import INVERTED, Area, Fault, Frame, Grounded, Located, Value
 from snellen.scoring.answers.structure import json_in
@@ -391,6 +392,8 @@ def size_of(sample: Sample) -> tuple[int, int] | None:
 
 def blob_size(blob: Blob) -> tuple[int, int] | None:
     """Return width and height of an image, its EXIF rotation applied; None for one that cannot be read."""
+    if isinstance(blob, PdfPage):
+        return blob.pixels
     return _sized(_Keyed(blob))
 
 

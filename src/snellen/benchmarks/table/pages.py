@@ -13,7 +13,7 @@ from msgspec import structs
 from snellen.benchmarks.table.operations import CellError, text_of
 from snellen.benchmarks.table.set_sections import DocumentsRule
 from snellen.errors import MediaError, UsageError
-from snellen.media.pdf import Document, PdfPage, check_page, measure
+from snellen.media.pdf import Document, PdfPage, measure, page_pixels
 from snellen.sources.blobs import FileBlob
 from snellen.sources.tree import MemberBlob
 from snellen.types import Blob
@@ -65,12 +65,13 @@ def _pages(blob: Blob, cell: Any, rule: DocumentsRule) -> list[Blob]:
         document = _document(blob, name)
         numbers = page_numbers(cell, len(document.sizes), skip=rule.missing_pages == "skip")
         omitted = max(0, len(numbers) - rule.max_pages)
-        for number in numbers[: rule.max_pages]:
-            check_page(*document.sizes[number - 1], f"{name}, page {number}", rule.dpi)
+        return [
+            PdfPage(blob, name, document.content, number, rule.dpi, pixels, omitted)
+            for number in numbers[: rule.max_pages]
+            if (pixels := page_pixels(*document.sizes[number - 1], f"{name}, page {number}", rule.dpi))
+        ]
     except MediaError as error:
         raise CellError(f"image unreadable: {error.message}", error.hint) from error
-    shown_pages = numbers[: rule.max_pages]
-    return [PdfPage(blob, name, document.content, number, rule.dpi, omitted) for number in shown_pages]
 
 
 def _document(blob: Blob, name: str) -> Document:
@@ -80,7 +81,7 @@ def _document(blob: Blob, name: str) -> Document:
     if not isinstance(path, Path) or not path.is_file():
         return measure(blob, name)
     status = path.stat()
-    return _measured(blob, name, status.st_mtime_ns, status.st_size)
+    return _measured(blob, name, status.st_mtime_ns, status.st_size)  # type: ignore[arg-type]  # blobs of files are hashable
 
 
 @lru_cache(maxsize=1024)

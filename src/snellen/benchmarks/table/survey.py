@@ -425,6 +425,9 @@ class _Surveyor:
         options_of = options_reader(TableRules(declaration))
         answer_of = joined_columns(cell_reader(rows["answer"]), rows["answer"])
         drawn = isinstance(made, Cell) and made.make is not None
+        is_text = (
+            declaration.score is not None and declaration.score.read == "extracted"
+        )  # lists of numbers are no boxes
         question_of = cell_reader(rows["question"])
         for number, (_, row) in enumerate(rows_read):
             if isinstance(row, DataError):
@@ -445,7 +448,7 @@ class _Surveyor:
                 counts.add(cell, options, text)
                 if isinstance(cell, str) and len(options) < 2:
                     golds.add(unmarked(cell.strip()))
-                if len(options) < 2 and may_hold_regions(cell):
+                if len(options) < 2 and not is_text and may_hold_regions(cell):
                     size = partial(_first_size, row, number, TableRules(declaration), table.root)
                     regions.add(cell, size, *draw_of(row, rows.get("image")))
             except CellError:
