@@ -28,6 +28,7 @@ from snellen.benchmarks.table.declaration import (
 )
 from snellen.benchmarks.table.entries import entry, names
 from snellen.benchmarks.table.set_sections import (
+    DocumentsRule,
     Form,
     FramesRule,
     KitNames,
@@ -45,6 +46,7 @@ SECTIONS = {
     "top": Declaration,
     "source": Source,
     "rows": Cell,
+    "documents": DocumentsRule,
     "group": Group,
     "prompt": PromptStyle,
     "answer": AnswerSpace,

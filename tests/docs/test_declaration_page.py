@@ -33,6 +33,7 @@ def test_the_page_of_declarations_lists_every_key() -> None:
     sections = {
         "source",
         "cards",
+        "documents",
         "rows",
         "group",
         "prompt",

@@ -57,6 +57,9 @@ BY_HARNESS = {
 }
 """Headlines of the same replies where a harness's own rule gives another; harness_vectors.jsonl has replies that it scored."""
 
+DOCUMENT_SETS = ("mmlongbench-doc", "mmlongbench-doc-evidence")
+"""Run from their drawn repository in test_document_sets.py."""
+
 
 def md5_of(path: Path) -> str:
     return with_md5(path)[1]
@@ -70,7 +73,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LMUData", raising=False)
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in (*VIDEO_SETS, *CLIP_SETS)])
+@pytest.mark.parametrize("name", [name for name in names() if name not in (*VIDEO_SETS, *CLIP_SETS, *DOCUMENT_SETS)])
 def test_an_entry_is_read_run_and_scored(name: str, tmp_path: Path) -> None:
     drawn = draw(entry(name), tmp_path)
     with OracleServer(drawn.reply) as server:

@@ -505,7 +505,6 @@ class Declaration(Strict, frozen=True):
         omit: sections of that set that do not hold here.
         types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
         places: of a set's templates: place to its text by the value of `summary.by`.
-        documents: how pages of PDFs are shown.
         faults: profile (or `data`) to what is known to be wrong with its harness here, a sentence each.
     """
 
