@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from box_sets_drawn import BOX_SETS, MASK, WITH_FILES, draw_files, mask, screen
 from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
+from document_sets_drawn import DOCUMENT_SETS, repository
+from document_sets_drawn import ROWS as DOCUMENT_ROWS
 from medical_sets_drawn import MEDICAL_FILES, MEDICAL_SETS, draw_medical
 from PIL import Image as Picture
 
@@ -232,6 +234,8 @@ def rows_of(name: str) -> list[tuple[Row, Callable[[SentQuestion], str]]]:
 
 def draw(declared: Declaration, folder: Path) -> DrawnSet:
     """Draw a set in the layout of an entry: a TSV with images in base64, a parquet of the hub, or JSON and a folder."""
+    if declared.name in DOCUMENT_SETS:
+        return DrawnSet(repository(folder), rows=len(DOCUMENT_ROWS))
     if declared.name in LISTED:
         return draw_card_set(declared, folder, [row for row, _ in LISTED[declared.name]])
     if declared.source.tsv:

@@ -9,6 +9,7 @@ import pytest
 from card_sets_drawn import CARD_HEADLINES, empty_wordnet
 from catalogue_drawn import ROWS, draw
 from clip_sets_drawn import CLIP_SETS
+from document_sets_drawn import DOCUMENT_SETS
 from medical_sets_drawn import MEDICAL_HEADLINES
 from msgspec import structs
 from video_sets_drawn import VIDEO_SETS
@@ -56,9 +57,6 @@ BY_HARNESS = {
     ("screenspot-v2", "lmms-eval"): 0.0,  # clicks in thousandths, where it reads shares of the sides
 }
 """Headlines of the same replies where a harness's own rule gives another; harness_vectors.jsonl has replies that it scored."""
-
-DOCUMENT_SETS = ("mmlongbench-doc", "mmlongbench-doc-evidence")
-"""Run from their drawn repository in test_document_sets.py."""
 
 
 def md5_of(path: Path) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from document_sets_drawn import DOCUMENTS, ROWS, repository
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 import snellen
-from drawn_pdf import pdf
 from servers.oracle import OracleServer
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.operations import CellError
@@ -30,40 +30,11 @@ from snellen.media.pdf import PdfPage
 from snellen.scoring.rules.generalised import NOT_ANSWERABLE, generalised_score, lmms_score
 from snellen.types import Image, Sample
 
-DOCUMENTS = {"a.pdf": pdf(["one", "two", "three"]), "long.pdf": pdf([f"p{at}" for at in range(125)])}
-
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
-
-
-def row(doc: str, question: str, answer: str, form: str, pages: str, sources: str) -> dict[str, str]:
-    return {
-        "doc_id": doc, "doc_type": "Brochure" if doc == "a.pdf" else "Guidebook", "question": question, "answer": answer,
-        "evidence_pages": pages, "evidence_sources": sources, "answer_format": form,
-    }  # fmt: skip
-
-
-ROWS = [
-    row("a.pdf", "How many?", "8", "Int", "[2]", "['Table']"),
-    row("a.pdf", "What share?", "18.29%", "Float", "[1, 2]", "['Table', 'Chart']"),
-    row("a.pdf", "Which person?", "Jean Moulin", "Str", "[3]", "['Pure-text (Plain-text)']"),
-    row("long.pdf", "Which colours?", "['White', '10%']", "List", "[]", "['Figure']"),
-    row("long.pdf", "How many cats?", "Not answerable", "None", "[]", "[]"),
-    row("long.pdf", "Which list?", "[]", "List", "[124, 999]", "['Figure']"),
-]
-
-
-def repository(folder: Path) -> Path:
-    """Draw the repository of the hub: rows in a parquet, PDFs in `documents/`."""
-    (folder / "set/data").mkdir(parents=True)
-    (folder / "set/documents").mkdir()
-    for name, data in DOCUMENTS.items():
-        (folder / "set/documents" / name).write_bytes(data)
-    pq.write_table(pa.Table.from_pylist(ROWS), folder / "set/data/train-00000-of-00001.parquet")
-    return folder / "set"
 
 
 def samples_of(name: str, path: Path, **options: str) -> list[Sample]:
