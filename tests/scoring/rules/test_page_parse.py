@@ -175,7 +175,8 @@ def test_any_reply_has_figures_and_odd_records_are_refused_or_scored(reply: str,
     [
         "![" * 50_000, "$" * 50_001, "\\[" * 50_000, "<table>" * 20_000, "\\begin{tabular}" * 10_000, "|" * 100_000, "a\n\n" * 60_000,
         "\\text{" * 30_000, "| a |\n" * 20_000, "```a\n" * 30_000, "{" * 100_000, " \n" * 90_000, "$x_" + "{" * 4_000 + "$",
-        "abcdefghij" * 19_000, "<table>" + "<tr><td>" * 20_000, "![](" * 40_000,
+        "abcdefghij" * 19_000, "<table>" + "<tr><td>" * 20_000, "![](" * 40_000, "\\(" * 80_000, "\\[" + "\\(" * 80_000 + "\\]",
+        "|a|b|\n" * 26_000, "|a|\n|-|\n" + "|<!--|\n" * 22_000,
     ],
 )  # fmt: skip
 def test_a_hostile_reply_is_scored_in_seconds(hostile: str) -> None:

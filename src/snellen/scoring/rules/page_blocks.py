@@ -10,7 +10,7 @@ import html
 import logging
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -31,8 +31,8 @@ _COMMANDS = (
     re.compile(r"\\section\*?\{([^}]{0,5000})\}"),
 )
 _FORMULA = (("$$", "$$"), ("\\[", "\\]"), ("$", "$"), ("\\(", "\\)"))
-_INLINE_IN = re.compile(r"\$\$(.*?)\$\$|\$(.*?)\$|\\\((.*?)\\\)", re.DOTALL)
-_INLINE = re.compile(r"\$(.*?)\$|\\\((.*?)\\\)")
+_INLINE = (("$", "$"), ("\\(", "\\)"))
+_INLINE_IN = (("$$", "$$"), *_INLINE)
 _TABULAR = re.compile(r"(\\begin\{tabular\})|\\end\{tabular\}")
 _TABLE = re.compile("(<table[^<>]*>)|</table>")
 
@@ -68,9 +68,9 @@ def blocks(page: str) -> list[Block]:
     displayed = []
     for start, end in _spans(page, _FORMULA):
         text = "".join(page[start:end].split())
-        inner = _INLINE_IN.search(text)
-        found.append(Block("formula", start, _INLINE_IN.sub(_displayed, text)))
-        if inner is None or inner[1]:
+        inner = next((text[first:last] for first, last in _spans(text, _INLINE_IN)), None)
+        found.append(Block("formula", start, _changed(text, _INLINE_IN, lambda part: f"\\[{_inside(part)}\\]")))
+        if inner is None or (inner.startswith("$$") and _inside(inner)):
             displayed.append((start, end))
     page = _blanked(page, displayed)
     if sum(1 for _ in _spans(page + "\n", (("|", "|\n"),))) >= 2:
@@ -97,8 +97,10 @@ def _without_images(line: str) -> str:
     return "".join((*parts, line[at:]))
 
 
-def _displayed(match: re.Match[str]) -> str:
-    return f"\\[{match[1] or ''}\\]" if match[1] else f"\\[{match[2] or ''}{match[3] or ''}\\]"
+def _inside(inline: str) -> str:
+    """Return an inline formula without its marks; `$$` alone is an empty one."""
+    mark = 1 if inline == "$$" or not inline.startswith(("$$", "\\(")) else 2
+    return inline[mark:-mark]
 
 
 def _blanked(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -127,6 +129,15 @@ def _spans(text: str, marks: Sequence[tuple[str, str]]) -> Iterator[tuple[int, i
                 absent.add(closing)
 
 
+def _changed(text: str, marks: Sequence[tuple[str, str]], change: Callable[[str], str]) -> str:
+    """Return a text with each of its `_spans` changed; a pattern would look for the end of each mark again."""
+    parts, at = [], 0
+    for start, end in _spans(text, marks):
+        parts += [text[at:start], change(text[start:end])]
+        at = end
+    return "".join((*parts, text[at:]))
+
+
 def _outermost(mark: re.Pattern[str], text: str) -> list[tuple[int, int]]:
     """Return the outermost pairs of nested marks, whose group 1 opens; marks without a partner do not count."""
     pairs: list[tuple[int, int]] = []
@@ -153,23 +164,25 @@ def _with_html_tables(text: str) -> str:
     for start, end in _spans(text, (("|", "|\n"),)):
         pieces += [text[at:start], _row(text[start:end])]
         at = end
-    lines, kept, table, last = ("".join(pieces) + text[at:]).split("\n"), [], "", ""
+    lines, kept, last = ("".join(pieces) + text[at:]).split("\n"), [], ""
+    table: list[str] = []
     inside = False
     for line in lines:
         if "<table>" in line:
-            inside, table = True, table + last
+            inside = True
+            table.append(last)
         elif inside:
             if not re.search(":|---", last) and "</thead>" not in last:
-                table += "\n" + last
+                table.append("\n" + last)
             if "</table>" in last:
                 inside = False
-                kept.append(_merged(table))
-                table = ""
+                kept.append(_merged("".join(table)))
+                table = []
         else:
             kept.append(last)
         last = line
     if last:
-        kept.append(_merged(f"{table}\n{last}") if inside or "</table>" in last else last)
+        kept.append(_merged("".join((*table, "\n", last))) if inside or "</table>" in last else last)
     page = "\n".join(kept)
     return page.replace("<table>", '<table border="1" >').replace("<td>", '<td colspan="1" rowspan="1">')
 
@@ -185,7 +198,7 @@ def _row(source: str) -> str:
 def _merged(text: str) -> str:
     """Return the rows of neighbouring tables as one table; a row of a table without cells is dropped."""
     rows: list[str] = []
-    for start, end in _spans(re.sub(r"<!--[\s\S]*?-->", "", text), (("<table>", "</table>"),)):
+    for start, end in _spans(_changed(text, (("<!--", "-->"),), lambda _: ""), (("<table>", "</table>"),)):
         lines = [line for line in text[start:end].split("\n") if not re.search(r"</?t(?:able|head|body)>", line)]
         rows += lines if len(lines) > 2 else []
     table = "\n".join(rows)
@@ -210,22 +223,22 @@ def _paragraphs(page: str) -> Iterator[Block]:
 
 def bare_text(text: str) -> str:
     """Return a paragraph as it is compared: inline formulas as Unicode, then letters, digits and `_` alone; case is kept."""
-    text = _INLINE.sub(_as_unicode, text)
+    text = "\n".join(_changed(line, _INLINE, _as_unicode) for line in text.split("\n"))
     for blank in ("\\t", "\\n", "\t", "\n", "/t", "/n"):
         text = text.replace(blank, "")
     return re.sub(r"[^\w\u4e00-\u9fff]", "", text)
 
 
-def _as_unicode(match: re.Match[str]) -> str:
-    formula = re.sub(r"\\([\\_&%^])", "", match[1] if match[1] is not None else match[2])
+def _as_unicode(inline: str) -> str:
+    formula = re.sub(r"\\([\\_&%^])", "", _inside(inline))
     if not any(sign in formula for sign in "\\^_") or len(formula) > MOST_FORMULA:
-        return match[0]
+        return inline
     from pylatexenc.latexwalker import LatexWalkerError
 
     try:
         text: str = _converter().latex_to_text(formula + " " * formula.endswith("\\"))
     except (LatexWalkerError, RecursionError, ValueError, IndexError, AttributeError, TypeError):
-        return match[0]  # the converter fails on some malformed formulas, which then stand as they are
+        return inline  # the converter fails on some malformed formulas, which then stand as they are
     return text.strip()
 
 
