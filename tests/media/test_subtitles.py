@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 
 import pytest
 from clips import clip
@@ -56,12 +57,26 @@ def test_every_form_gives_the_same_lines(data):
     assert read_subtitles(blob(data)) == LINES
 
 
+def test_ass_is_not_taken_for_json():
+    spoken = (f"0,0:00:0{line.start:.2f},0:00:0{line.end:.2f},Default,,0,0,0,,{line.text}" for line in LINES)
+    form = "Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text"
+    head = f"[Script Info]\nScriptType: v4.00+\n\n[V4+ Styles]\n\n[Events]\nFormat: {form}\n"
+    assert read_subtitles(blob(head + "".join(f"Dialogue: {line}\n" for line in spoken))) == LINES
+
+
 def test_old_files_are_read_in_their_code_page():
     assert read_subtitles(blob(SRT.replace("wren", "Zaunkönig").encode("cp1252")))[0].text == "A Zaunkönig sings."
 
 
 @pytest.mark.parametrize(
-    "text", ["[1, 2]", '[{"text": "a"}]', '[{"start": "soon", "end": 2, "text": "a"}]', "not subtitles"]
+    "text",
+    [
+        "[1, 2]",
+        '[{"text": "a"}]',
+        '[{"start": "soon", "end": 2, "text": "a"}]',
+        "not subtitles",
+        '[{"start": 1' + "0" * 400 + "}]",
+    ],
 )
 def test_a_file_of_another_form_is_an_error_that_names_it(text):
     with pytest.raises(DataError, match=r"s\.srt"):
@@ -95,6 +110,24 @@ def test_lines_at_frames_are_those_spoken_then_each_once_and_a_span_keeps_what_i
     assert at_frames(LINES, [0.0, 1.1, 1.15]) == LINES[:2]
     assert at_frames(LINES, [2.6, 3.0]) == []
     assert in_span(LINES, 1.1, 2.0) == LINES[:2] and in_span(LINES, None, None) == LINES
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=8), st.lists(st.integers(0, 50), max_size=6),
+    st.integers(0, 4),
+)  # fmt: skip
+def test_lines_at_frames_are_those_of_every_pair(spans, times, least):
+    lines = [Line(start, start + long, "a") for start, long in spans]
+    slack = [max(least - long, 0) / 2 for _, long in spans]
+    pairs = zip(lines, slack, strict=True)
+    wanted = [line for line, more in pairs if any(line.start - more <= time <= line.end + more for time in times)]
+    assert at_frames(lines, times, least) == wanted
+
+
+def test_many_lines_at_many_frames_are_found_in_time():
+    began = process_time()
+    assert len(at_frames([Line(at, at + 0.5, "a") for at in range(100_000)], [at * 13 for at in range(768)])) == 768
+    assert process_time() - began < 3
 
 
 def texts(video: Video, settings: MediaSettings) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ MOST_BYTES = 16 << 20
 """Largest file of subtitles: a film of three hours has 200 kilobytes."""
 SUBTITLE_SUFFIXES = (".srt", ".vtt", ".ass", ".json", ".jsonl")
 _CLOCK = re.compile(r"(?:(?:(\d{1,4}):)?(\d{1,4}):)?(\d{1,9}(?:[.,]\d{1,9})?)\s*s?")
+_SECTION = re.compile(r"\s*\[[A-Za-z]")
+"""How ASS begins, as `[Script Info]`, and no JSON does."""
 _TAG = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
 
 
@@ -40,7 +43,7 @@ def seconds_of(value: Any) -> float:
     if isinstance(value, bool) or value is None:
         raise ValueError(f"{value!r} is no time; seconds, or text such as 1:15, were expected")
     if isinstance(value, int | float):
-        seconds = float(value)
+        seconds = float(value) if abs(value) < 1e9 else float("inf")  # an integer may be too large for a float
     elif (clock := _CLOCK.fullmatch(str(value).strip())) is not None:
         hours, minutes, rest = clock.groups()
         seconds = 3600.0 * int(hours or 0) + 60.0 * int(minutes or 0) + float(rest.replace(",", "."))
@@ -63,9 +66,8 @@ def read_subtitles(blob: Blob) -> list[Line]:
         raise DataError(f"subtitles {blob.key}: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
     text = _decoded(data)
     try:
-        lines = (
-            _of_json(text) if text.lstrip()[:1] in ("[", "{") and "-->" not in text[:200] else _of_text(text, blob.key)
-        )
+        is_json = text.lstrip()[:1] in ("[", "{") and "-->" not in text[:200] and not _SECTION.match(text)
+        lines = _of_json(text) if is_json else _of_text(text, blob.key)
     except (ValueError, KeyError, RecursionError) as error:
         raise DataError(
             f"subtitles {blob.key}: {error}",
@@ -135,12 +137,14 @@ def _plain(text: str) -> str:
 
 def at_frames(lines: Iterable[Line], times: Sequence[float], least: float = 0.0) -> list[Line]:
     """Return the lines that are spoken at one of the times, each once; a line counts as `least` seconds long around its middle."""
-    return [line for line in lines if any(_is_spoken(line, time, least) for time in times)]
+    ordered = sorted(times)
 
+    def is_spoken(line: Line) -> bool:
+        more = max(least - (line.end - line.start), 0.0) / 2
+        at = bisect_left(ordered, line.start - more)
+        return at < len(ordered) and ordered[at] <= line.end + more
 
-def _is_spoken(line: Line, time: float, least: float) -> bool:
-    more = max(least - (line.end - line.start), 0.0) / 2
-    return line.start - more <= time <= line.end + more
+    return [line for line in lines if is_spoken(line)]
 
 
 def in_span(lines: Iterable[Line], start: float | None, end: float | None) -> list[Line]:
