@@ -255,6 +255,15 @@ def test_the_score_of_a_group_is_that_of_the_sheet(structure, right, score):
     assert video.group_score([bool(one) for one in right], structure) == pytest.approx(score / 100)
 
 
+def test_questions_of_a_group_that_were_not_asked_are_wrong():
+    for structure in ("relevance", "[1, 2, 3, 4]", "[1, [2, 3], 4]", "[[1, 2], 3, 4]"):
+        for right in ([True], [False], [True, False], [True, True, True]):
+            missing = [False] * (4 - len(right))
+            assert video.group_score(right, structure) == video.group_score([*right, *missing], structure)
+        with pytest.raises(ValueError, match="5 questions"):
+            video.group_score([True] * 5, structure)
+
+
 def test_a_structure_that_is_none_is_refused():
     for structure in ("[4, 3]", "[1, [2", "", "[" * 1000):
         with pytest.raises(ValueError, match="structure of a group"):

@@ -194,14 +194,17 @@ def group_score(right: Sequence[bool], structure: str) -> float:
     """Return the score of a group of questions of Video-MME-v2, 0 to 1.
 
     Args:
-        right: which of the four questions, in their order, are right.
+        right: which of the four questions, in their order, are right; those that were not asked, at the end, are wrong.
         structure: what begins with `relevance`, whose score is the square of the share of right ones; else the structure of a logical chain,
             where right answers count up to the first wrong one: `[1, 2, 3, 4]`, `[1, [2, 3], 4]` or `[[1, 2], 3, 4]`. A
             question in inner brackets may stand in for the other once.
 
     Raises:
-        ValueError: the structure is none of these.
+        ValueError: the structure is none of these, or there are more than four questions.
     """
+    if len(right) > 4:
+        raise ValueError(f"a group has {len(right)} questions; four were expected")
+    right = [*right, *[False] * (4 - len(right))]
     if structure.startswith("relevance"):
         return (sum(right) / 4) ** 2
     chain = "".join(structure.split())
