@@ -69,6 +69,14 @@ def test_columns_that_hold_no_times_are_no_span(tmp_path):
     assert first_video(path).start is None
 
 
+def test_a_part_that_ends_before_it_starts_leaves_its_row_out(tmp_path, capsys):
+    rows = "a.mp4,Does it?,yes,2,1", "a.mp4,Has it?,yes,1,1", "a.mp4,Is it?,no,,2"
+    path = csv(folder_with_clip(tmp_path), "video,question,answer,start,end", *rows)
+    main(["check", path])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "2 rows left out" in told and "it starts at 2 and ends at 1 seconds" in told
+
+
 def test_a_cell_that_is_no_time_leaves_its_row_out(tmp_path, capsys):
     path = csv(folder_with_clip(tmp_path), "video,question,answer,s", "a.mp4,Does it?,yes,soon", "a.mp4,Has it?,yes,1")
     main(["check", path, "--map", "video_start=s"])

@@ -359,6 +359,8 @@ def _clip(blob: Blob, row: Mapping[str, Any], number: int, rules: TableRules, ro
         times = tuple(seconds_of(time) for time in (listed if isinstance(listed, list) else [listed]))
     except (ValueError, NoLiteralError) as error:
         raise CellError(f"its part of the video: {error}") from error
+    if end is not None and end <= (start or 0.0):
+        raise CellError(f"its part of the video: it starts at {start or 0.0:g} and ends at {end:g} seconds")
     declared = rules.declaration.frames
     subtitles = None
     if "subtitles" in cells and declared.subtitles != "off":
@@ -386,7 +388,7 @@ def _subtitles(cell: Any, root: ImageRoot, *, absent: str) -> Blob | None:
     if absent:
         return None
     raise CellError(
-        f"its subtitles {text[:80]!r} are not among the files; add their folder with --images, or empty the cell"
+        f"its subtitles {text[:80]!r} are not among the files; add their folder with --images, or pass -o subtitles=off"
     )
 
 
