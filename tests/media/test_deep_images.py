@@ -211,6 +211,14 @@ DAMAGED_DICOM = dicom(ROW, WindowWidth=400, WindowCenter=40)
 DAMAGED_TIFF = tiff(np.arange(160, dtype=np.uint16).reshape(4, 8, 5), compression="zlib", bigtiff=True)
 
 
+@pytest.mark.parametrize("wrong", [b"U\xf2", b"OB"])
+def test_an_element_of_size_that_cannot_be_parsed_is_no_header(wrong):
+    data = dicom(np.zeros((4, 4), np.uint16))
+    at = data.index(b"\x28\x00\x11\x00US")  # the element Columns, parsed when it is asked for
+    with pytest.raises(MediaError):
+        shown(data[: at + 4] + wrong + data[at + 6 :])
+
+
 def test_grey_of_16_bits_is_shown_alike_in_png_and_tiff():
     values = np.array([[500, 1000, 2500, 4500]], np.uint16)
     png = BytesIO()

@@ -36,7 +36,7 @@ from msgspec import Struct, structs
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions
-from snellen.media.dicom import dicom_image, is_dicom, read_dicom, window_of
+from snellen.media.dicom import dicom_image, is_dicom, read_layout
 from snellen.media.geotiff import NO_DATA, band_image, no_data_of
 from snellen.media.sample_range import to_8_bits, window_range
 from snellen.text import GIT_LFS_START
@@ -366,8 +366,8 @@ def read_header(data: bytes) -> Header | None:
         if data[:2] == b"BM":
             return _bmp(data)
         if is_dicom(data):
-            file = read_dicom(data, pixels=False)
-            return Header("dicom", int(file.Columns), int(file.Rows), plain=False, depth=16, window=window_of(file))
+            columns, rows, window = read_layout(data)
+            return Header("dicom", columns, rows, plain=False, depth=16, window=window)
         if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
             return _tiff(_ifd(data, 0))
     except (struct.error, IndexError, KeyError, ValueError, AttributeError, TypeError):

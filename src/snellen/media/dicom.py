@@ -50,6 +50,15 @@ def read_dicom(data: bytes, *, pixels: bool) -> Dataset:
         raise ValueError(f"its elements cannot be read: {error}") from error
 
 
+def read_layout(data: bytes) -> tuple[int, int, str]:
+    """Return the columns, the rows and the `window_of` of a file. Raises as `read_dicom`."""
+    file = read_dicom(data, pixels=False)
+    try:
+        return int(file.Columns), int(file.Rows), window_of(file)
+    except Exception as error:  # pydicom parses an element when it is first asked for
+        raise ValueError(f"its elements cannot be read: {error}") from error
+
+
 def window_of(file: Dataset) -> str:
     """Return the first window of a file as `WIDTH/CENTRE`; empty where it names none, or one that is not linear."""
     width, centre = (_first(file.get(name)) for name in ("WindowWidth", "WindowCenter"))
