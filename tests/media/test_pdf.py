@@ -87,7 +87,7 @@ def test_damaged_bytes_end_in_an_error_of_media_or_in_a_page(noise: bytes, at: i
 def test_four_hundred_pages_are_read_within_a_gigabyte() -> None:
     """In a process of its own: pages of letter size, all sent through one cache by four threads."""
     code = """
-import resource
+from peak_memory import peak_kb
 from concurrent.futures import ThreadPoolExecutor
 from snellen.media import MediaCache
 from snellen.media.pdf import PdfPage, measure
@@ -98,7 +98,7 @@ blob = BytesBlob("long.pdf", pdf([f"page {at}" for at in range(400)], size=(612,
 content, cache = measure(blob, "long.pdf").content, MediaCache(MediaSettings())
 with ThreadPoolExecutor(4) as pool:
     made = list(pool.map(lambda at: cache.get(Image(PdfPage(blob, "long.pdf", content, at, 144, (1224, 1584)))).size, range(1, 401)))
-print(len(made), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(len(made), peak_kb() // 1024)
 """
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     done = subprocess.run(

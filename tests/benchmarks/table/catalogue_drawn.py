@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from box_sets_drawn import BOX_SETS, MASK, WITH_FILES, draw_files, mask, screen
 from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
+from clip_sets_drawn import CLIP_SETS, draw_clip_set
 from document_sets_drawn import DOCUMENT_SETS, repository
 from document_sets_drawn import ROWS as DOCUMENT_ROWS
 from medical_sets_drawn import MEDICAL_FILES, MEDICAL_SETS, draw_medical
 from PIL import Image as Picture
+from video_sets_drawn import VIDEO_SETS, draw_video_set
 
 from servers.oracle import SentQuestion, digest
 from snellen.benchmarks.table.declaration import Declaration
@@ -236,6 +238,11 @@ def draw(declared: Declaration, folder: Path) -> DrawnSet:
     """Draw a set in the layout of an entry: a TSV with images in base64, a parquet of the hub, or JSON and a folder."""
     if declared.name in DOCUMENT_SETS:
         return DrawnSet(repository(folder), rows=len(DOCUMENT_ROWS))
+    if declared.name in VIDEO_SETS:
+        return DrawnSet(*draw_video_set(declared.name, folder, picture(0)), rows=len(VIDEO_SETS[declared.name].rows))
+    if declared.name in CLIP_SETS:
+        rows = 2 if declared.name == "videommmu-knowledge" else 1  # without and with the lecture
+        return DrawnSet(draw_clip_set(declared.name, folder), rows=rows * len(CLIP_SETS[declared.name]))
     if declared.name in LISTED:
         return draw_card_set(declared, folder, [row for row, _ in LISTED[declared.name]])
     if declared.source.tsv:

@@ -17,7 +17,7 @@ from snellen.benchmarks.table.entries import entry, names
 from snellen.errors import SnellenError
 from snellen.runs.check.check import CheckSettings, check_benchmark
 from snellen.runs.check.written_declaration import moved_source, write_declaration
-from snellen.types import Image, Text
+from snellen.types import Image, Text, Video
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "table"))
 from card_sets_drawn import empty_wordnet
@@ -32,13 +32,20 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nltk.data.path", empty_wordnet(tmp_path / "nltk"))
 
 
+def clip_of(video: Video) -> tuple[Any, ...]:
+    """Return the bytes of a clip and of its subtitles, and which part of it is shown how."""
+    subtitles = video.subtitles
+    spoken = subtitles and (subtitles.blob and subtitles.blob.read(), structs.replace(subtitles, blob=None))
+    return video.blob and video.blob.read(), spoken, structs.replace(video, blob=None, subtitles=None)
+
+
 def sent(benchmark: Benchmark, data: Data) -> list[Any]:
     """Return ids, prompts with the bytes of their images, gold answers and meta."""
     return [
         (
             sample.id,
             [
-                part.text if isinstance(part, Text) else part.blob.read() if isinstance(part, Image) else str(part)
+                part.text if isinstance(part, Text) else part.blob.read() if isinstance(part, Image) else clip_of(part)
                 for part in sample.prompt.parts
             ],
             sample.target,

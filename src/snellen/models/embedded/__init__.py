@@ -27,9 +27,11 @@ def open_model(name: str, options: ModelOptions) -> LocalModel:
     """Return the model behind `--model embedded`.
 
     Raises:
-        UsageError: a name was given after the colon; there is one embedded model.
+        UsageError: a name was given after the colon, or videos are to be sent as files.
         MissingExtraError: torch or transformers is not installed.
     """
     if name:
         raise UsageError(f"--model embedded:{name}: there is one embedded model.", "Write --model embedded.")
+    if options.media.video == "native":
+        raise UsageError("--video native: the embedded model takes images alone.", "Choose --video frames.")
     return open_local(str(path()), options, "embedded")

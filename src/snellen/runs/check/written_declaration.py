@@ -101,9 +101,14 @@ def moved_source(table: Table, data: Data, folder: Path) -> Source:
     if data.images is not None:
         images = _relative(data.images.expanduser(), folder)
     elif images:
-        several = (images,) if isinstance(images, str) else images
+        several: tuple[str, ...] = (images,) if isinstance(images, str) else images
         beside = data.path if isinstance(data.path, Path) else Path(str(data.path or ""))
         beside = beside.expanduser() if beside.is_dir() else beside.parent
+        if data.path is not None and table.declaration.source.hub:  # its archives may be named by patterns
+            several = (
+                tuple(str(found.relative_to(beside)) for one in several for found in sorted(beside.glob(one)))
+                or several
+            )
         places = [
             beside / one if data.path is not None and (beside / one).exists() else table.base / one for one in several
         ]
@@ -111,7 +116,7 @@ def moved_source(table: Table, data: Data, folder: Path) -> Source:
             written if is_address(written) else _relative(place, folder)
             for written, place in zip(several, places, strict=True)
         ]
-        images = moved[0] if isinstance(images, str) else tuple(moved)
+        images = moved[0] if isinstance(images, str) and len(moved) == 1 else tuple(moved)
     return structs.replace(source, images=images, **chosen)
 
 
