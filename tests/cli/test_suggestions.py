@@ -175,6 +175,11 @@ def test_a_name_near_another_is_answered_with_the_whole_command(capsys, monkeypa
     assert better in refused(capsys, line)
 
 
+def test_the_opposite_of_an_option_is_not_proposed(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert "Type:" not in refused(capsys, "run chart -m api:x --no-timestamps")
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -194,6 +194,8 @@ def _nearest(name: str, own: Mapping[str, bool]) -> str:
     if len(begun) == 1:
         return begun[0]
     near = next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=0.75)), "")
+    if plain == f"--no-{near[2:]}":  # the opposite
+        return ""
     # --trust runs the code of a folder: it is proposed to nobody who did not type it.
     return "" if near == TRUST and difflib.SequenceMatcher(None, plain, near).ratio() < SURE else near
 

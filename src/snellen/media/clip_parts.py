@@ -61,8 +61,7 @@ def spoken_text(video: Video) -> str:
     if video.subtitles.show != "full":
         raise MediaError(
             f"the subtitles of a video are those at its frames ({video.subtitles.show}), and the frames of a file are picked "
-            "by the model's server",
-            "Pass --video frames, or -o subtitles=full.",
+            "by the model's server: pass --video frames, or -o subtitles=full",
         )
     return _subtitles(video, [])[1]
 
@@ -72,8 +71,7 @@ def refuse_part(video: Video) -> None:
     if video.start is not None or video.end is not None or video.times:
         raise MediaError(
             "a part of the video is asked for, by its start, its end or the times of its frames, and --video native sends "
-            "the whole file",
-            "Pass --video frames.",
+            "the whole file: pass --video frames",
         )
 
 

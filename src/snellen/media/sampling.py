@@ -114,7 +114,8 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
     """Return the settings by which frames of a clip are chosen: the user's, and the benchmark's where there are none.
 
     Raises:
-        MediaError: the user bounds a rate, and neither user nor benchmark gives one.
+        MediaError: the user bounds a rate, and neither user nor benchmark gives one; or places a number of frames where the
+            benchmark declares a rate.
     """
     usual = video.usual or MediaSettings()
     rule = settings if settings.frames is not None or settings.fps is not None else usual
@@ -122,6 +123,11 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
         raise MediaError(
             "--min-frames and --max-frames bound the frames of a rate, and no rate is given",
             "Add --fps, or use --frames.",
+        )
+    if rule.fps is not None and settings.sampling != MediaSettings().sampling:
+        raise MediaError(
+            f"--sampling {settings.sampling} places a number of frames, and {rule.fps:g} a second are declared",
+            "Add --frames, or omit --sampling.",
         )
     return structs.replace(
         settings,

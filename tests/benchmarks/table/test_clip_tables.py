@@ -12,10 +12,11 @@ import pytest
 import snellen
 from media.clips import clip
 from servers.oracle import OracleServer, SentQuestion
+from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.benchmark import open_table
 from snellen.cli import main
-from snellen.errors import UsageError
+from snellen.errors import DataError, UsageError
 from snellen.types import MediaSettings, Video
 
 SRT = "1\n00:00:01,000 --> 00:00:01,900\nIt turns.\n"
@@ -164,3 +165,70 @@ def test_an_unknown_rule_of_subtitles_is_refused(tmp_path):
     path = csv(folder_with_clip(tmp_path), "video,question,answer,srt", "a.mp4,Does it turn?,yes,a.srt")
     with pytest.raises(UsageError, match="subtitles=some"):
         first_video(path, subtitles="some")
+
+
+CLIPS = (
+    'name = "turns"\n[source]\ncsv = "t.csv"\n[rows]\nvideo = "video"\nvideo_start = "{start}"\nquestion = "question"\n'
+    'answer = "answer"\n[frames]\n{frames}\n[score]\nread = "yes-no"\n'
+)
+
+
+def declared_clips(folder: Path, frames: str, start: str = "start") -> str:
+    csv(folder_with_clip(folder), "video,question,answer,start", "a.mp4,Does it turn?,yes,1")
+    (folder / "set.toml").write_text(CLIPS.format(frames=frames, start=start))
+    return str(folder / "set.toml")
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        ("count = 0", "`int` >= 1"),
+        ("rate = -1.0", "`float` > 0"),
+        ("rate = inf", "`float` <= 1000"),
+        ("rate = 1\nmost = 0", "`int` >= 1"),
+        ("rate = 1\ncount = 4", "count and rate, which exclude each other"),
+        ("count = 4\nmost = 8", "most without rate"),
+        ('rate = 1\nrule = "middle"', "rule without count"),
+        ("rate = 1\nleast = 9\nmost = 8", "least = 9 is more than most = 8"),
+        ("rate = 1\nleast = 769", "least = 769 is more than most = 768"),
+        ('count = 4\nrule = "tail"', "rule = 'tail' is of sets"),
+        ("count = 4\nclips = true", "clips is of sets"),
+    ],
+)
+def test_frames_that_cannot_be_followed_are_refused_when_the_declaration_is_read(tmp_path, frames, said):
+    with pytest.raises(DataError, match=re.escape(said)):
+        registry.find(declared_clips(tmp_path, frames))
+
+
+def test_a_declared_start_without_its_column_is_an_error_and_no_whole_clip(tmp_path):
+    path = declared_clips(tmp_path, "rate = 1", start="begin")
+    with pytest.raises(DataError, match="video_start: there is no column 'begin'") as caught:
+        list(registry.find(path).samples(Data()))
+    assert "--map video_start=COLUMN" in caught.value.hint
+    whole = next(iter(registry.find(path).samples(Data(options={"map": "video_start=none"}))))
+    assert next(part for part in whole.prompt.parts if isinstance(part, Video)).start is None
+
+
+def test_the_description_of_a_benchmark_says_which_frames_it_sends(tmp_path):
+    about = registry.find(declared_clips(tmp_path, "rate = 0.5\nmost = 16\ntimestamps = true")).about
+    assert about["frames"] == "0.5 frames a second, at most 16, with their times"
+
+
+def test_a_placement_of_frames_is_refused_where_a_rate_is_declared(tmp_path, capsys):
+    path = declared_clips(tmp_path, "rate = 1")
+    line = ["run", path, "--model", "embedded", "--sampling", "middle", "--out", str(tmp_path / "run")]
+    assert main(line) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "--sampling middle places a number of frames, and 1 a second are declared Add --frames" in told
+
+
+def test_a_part_of_a_clip_sent_as_its_file_fails_with_the_option_that_sends_parts(tmp_path):
+    with OracleServer(lambda question: "yes") as server:
+        run = snellen.evaluate(
+            declared_clips(tmp_path, "rate = 1"),
+            "api:oracle",
+            base_url=server.url,
+            out=tmp_path / "run",
+            media=MediaSettings(video="native"),
+        )
+    assert "the whole file: pass --video frames" in (run.path / "results.jsonl").read_text()

@@ -38,6 +38,7 @@ from snellen.benchmarks.table.summary import (
 from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
 from snellen.benchmarks.table.wording import is_plain, prompt_writer
 from snellen.errors import DataError, UsageError
+from snellen.media.sampling import frames_rule
 from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE, SENT, SIDES, Coordinates
 from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
@@ -388,4 +389,6 @@ def _about(declaration: Declaration) -> dict[str, str]:
     named = {"licence": declaration.licence, "url": declaration.url, "probes": declaration.probes}
     columns = dict.fromkeys(name for cell in declaration.rows.values() for name in columns_of(cell))
     named["reads columns"] = ", ".join(columns)
+    if not declaration.is_set and (usual := declaration.frames.usual) is not None:
+        named["frames"] = frames_rule(usual)
     return about | {name: text for name, text in named.items() if text}

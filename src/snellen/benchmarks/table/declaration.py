@@ -36,6 +36,7 @@ from snellen.benchmarks.table.set_sections import (
     Subsets,
 )
 from snellen.errors import DataError
+from snellen.media.sampling import TIMES
 from snellen.redaction.arguments import key_among
 from snellen.scoring.rules.final_answers import STAGES
 from snellen.scoring.rules.harness_regions import RegionRule
@@ -665,9 +666,35 @@ def _check(declared: Declaration, place: str) -> None:
             raise DataError(
                 f"{place}: the report {report.name!r} is over {report.all_in!r}, and there is no such group"
             )
+    _check_frames(declared.frames, place)
     _check_columns(declared, place)
     _check_named(declared, place)
     _check_words(declared.prompt, place)
+
+
+def _check_frames(rule: FramesRule, place: str) -> None:
+    """Check that a table's frames are chosen by a number or by a rate, and that each key has an effect."""
+    of_sets = [name for name in ("lmms", "by_subset", "clips") if getattr(rule, name)]
+    if rule.rule in ("uniform", "tail", "inner"):
+        of_sets.append(f"rule = {rule.rule!r}")
+    if of_sets:
+        raise DataError(
+            f"{place}: [frames] {of_sets[0]} is of sets with [form] alone",
+            "Remove it. The rules of a table are ends, middle and inside.",
+        )
+    if rule.count and rule.rate:
+        raise DataError(f"{place}: [frames] has count and rate, which exclude each other", "Remove one of them.")
+    for name, needed in (("rule", "count"), ("least", "rate"), ("most", "rate")):
+        if getattr(rule, name) and not getattr(rule, needed):
+            raise DataError(
+                f"{place}: [frames] has {name} without {needed}, and it would have no effect",
+                f"Add {needed}, or remove {name}.",
+            )
+    if rule.least > (rule.most or TIMES):
+        raise DataError(
+            f"{place}: [frames] least = {rule.least} is more than most = {rule.most or TIMES}",
+            "Give a smaller minimum.",
+        )
 
 
 def _check_set(declared: Declaration, place: str) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from msgspec import Meta
 
 from snellen.benchmarks.table.cell_form import Cell, Strict
 from snellen.types import Kind, MediaSettings
@@ -192,10 +194,10 @@ class FramesRule(Strict, frozen=True):
         clips: questions show clips that are given as frames.
     """
 
-    count: int = 0
-    rate: float = 0.0
-    least: int = 0
-    most: int = 0
+    count: Annotated[int, Meta(ge=1)] = 0
+    rate: Annotated[float, Meta(gt=0, le=1000)] = 0.0
+    least: Annotated[int, Meta(ge=1)] = 0
+    most: Annotated[int, Meta(ge=1)] = 0
     rule: Literal["", "ends", "middle", "inside", "uniform", "tail", "inner"] = ""
     timestamps: bool = False
     subtitles: Literal["", "off", "frames", "full", "between"] = ""

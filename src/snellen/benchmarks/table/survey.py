@@ -94,6 +94,8 @@ HELD_BYTES = 1 << 22
 _KIND_OF_FORM = {"bool": "truth"}
 """Kinds by forms of an answer that have another name."""
 REQUIRED, MEDIA = ("question", "options", "answer"), ("image", "video")
+PARTS = ("video_start", "video_end", "frame_times")
+"""Without their columns another part of the clip would be shown."""
 OnRow: TypeAlias = Callable[[Question | OmittedRow], None]
 """Receives a row as it was read."""
 OnRules: TypeAlias = Callable[[TableRules], OnRow]
@@ -649,12 +651,12 @@ def _with_sheets(error: UsageError, sheets: Sequence[str]) -> UsageError:
 
 
 def _require_columns(declared: Declaration, table: Rows, *, is_packaged: bool) -> None:
-    """Check that the declared question, options, answer and images are columns of the table. Raises DataError."""
+    """Check that the declared question, options, answer, images and parts of clips are columns of the table. Raises DataError."""
     lacking: dict[str, str] = {}
     media = {name: role for role in MEDIA for name in columns_of(declared.rows.get(role, ""))}
     if declared.without_image == "stop" and media and not {*media, KIT_NAMES}.intersection(table.header):
         lacking |= dict(itertools.islice(media.items(), 1))
-    for role in REQUIRED:
+    for role in (*REQUIRED, *PARTS):
         cell = declared.rows.get(role, "")
         columns = list(columns_of(cell))
         if isinstance(cell, Cell) and cell.first_of and not set(table.header).isdisjoint(columns):
