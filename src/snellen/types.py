@@ -184,12 +184,13 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
     min_frames: Annotated[int | None, Setting("Minimum frames per video under --fps.", 1)] = None
     max_frames: Annotated[int | None, Setting("Maximum frames per video under --fps; 768 without it.", 1)] = None
     sampling: Annotated[
-        Literal["ends", "middle", "inside"],
+        Literal["ends", "middle", "inside"] | None,
         Setting(
             "Places of --frames: evenly from the first frame to the last (ends), in the middle of equal segments "
-            "(middle), or at i x length / (N + 1) (inside)."
+            "(middle), or at i x length / (N + 1) (inside).",
+            default="ends, or what the benchmark declares",
         ),
-    ] = "ends"
+    ] = None
     timestamps: Annotated[bool, Setting("Write the time before each frame of a video: <12.3 seconds>.")] = False
     video: Annotated[
         Literal["frames", "native"],

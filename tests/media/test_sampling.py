@@ -85,6 +85,10 @@ def test_what_a_benchmark_declares_holds_where_the_user_says_nothing():
     assert picked(declared, frames=2) == [0, 99], "the user's number takes the place of a rate"
     assert picked(declared, fps=0.1) == [0]
     assert picked(declared, max_frames=3) == picked(fps=2.0, max_frames=3)
+    middle = Video(usual=MediaSettings(frames=4, sampling="middle"))
+    assert picked(middle, frames=2) == frame_numbers(100, 2, "middle"), "another number, at the declared places"
+    assert picked(middle, sampling="ends") == frame_numbers(100, 4), "typed places come first, the usual ones too"
+    assert picked(middle, fps=0.1) == [0]
     assert picked(Video(usual=MediaSettings(frames=4, sampling="middle"))) == frame_numbers(100, 4, "middle")
     shown = effective(declared, MediaSettings())
     assert frames_rule(shown) == "2 frames a second, at most 6, with their times"

@@ -2,7 +2,7 @@
 
 Settings of the user come first, then those of the benchmark (`Video.usual`), else 8 frames by number.
 
-By number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise, by `sampling`, with k
+By number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise, by `sampling` (`ends`), with k
 from 0 to N - 1:
 
 - `ends`: frame k * (T - 1) // (N - 1), so the first and the last are among them; N = 1 takes (T - 1) // 2.
@@ -77,7 +77,7 @@ class Timeline(Struct, frozen=True):
         return max(bisect_left(self.stamps, ceil((time - self.early) / self.tick)) - 1, 0)
 
 
-def frame_numbers(total: int, wanted: int, sampling: str = "ends") -> list[int]:
+def frame_numbers(total: int, wanted: int, sampling: str | None = None) -> list[int]:
     """Return the numbers of the frames that are sent, rising, from 0; the rules are at the top of this file.
 
     Raises:
@@ -124,7 +124,7 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
             "--min-frames and --max-frames bound the frames of a rate, and no rate is given",
             "Add --fps, or use --frames.",
         )
-    if rule.fps is not None and settings.sampling != MediaSettings().sampling:
+    if rule.fps is not None and settings.sampling is not None:
         raise MediaError(
             f"--sampling {settings.sampling} places a number of frames, and {rule.fps:g} a second are declared",
             "Add --frames, or omit --sampling.",
@@ -135,7 +135,7 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
         fps=rule.fps,
         min_frames=settings.min_frames or rule.min_frames,
         max_frames=settings.max_frames or rule.max_frames,
-        sampling=rule.sampling if settings.sampling == MediaSettings().sampling else settings.sampling,
+        sampling=settings.sampling or usual.sampling if rule.fps is None else None,
         timestamps=settings.timestamps or usual.timestamps,
     )
 
@@ -146,7 +146,7 @@ def frames_rule(settings: MediaSettings) -> str:
     if settings.fps is not None:
         least = f"at least {settings.min_frames}, " if settings.min_frames else ""
         return f"{settings.fps:g} frames a second, {least}at most {settings.max_frames or TIMES}{times}"
-    return f"{settings.frames or FRAMES} frames, {_PLACES[settings.sampling]}{times}"
+    return f"{settings.frames or FRAMES} frames, {_PLACES[settings.sampling or 'ends']}{times}"
 
 
 _PLACES = {

@@ -91,7 +91,7 @@ def _check_frames(settings: MediaSettings) -> None:
         )
     if least and least > (most or TIMES):
         raise UsageError(f"--min-frames {least} is more than --max-frames {most or TIMES}.", "Give a smaller minimum.")
-    if settings.fps is not None and settings.sampling != _DEFAULTS.sampling:
+    if settings.fps is not None and settings.sampling is not None:
         raise UsageError(
             f"--sampling {settings.sampling} places the frames of --frames, and has no effect on --fps.",
             "Omit one of them.",

@@ -11,6 +11,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from snellen.errors import DataError, MissingExtraError
@@ -64,16 +65,21 @@ def read_subtitles(blob: Blob) -> list[Line]:
     data = blob.read()
     if len(data) > MOST_BYTES:
         raise DataError(f"subtitles {blob.key}: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
+    return list(_lines(data, blob.key))
+
+
+@lru_cache(maxsize=8)  # several questions are asked about one clip
+def _lines(data: bytes, key: str) -> tuple[Line, ...]:
     text = _decoded(data)
     try:
         is_json = text.lstrip()[:1] in ("[", "{") and "-->" not in text[:200] and not _SECTION.match(text)
-        lines = _of_json(text) if is_json else _of_text(text, blob.key)
+        lines = _of_json(text) if is_json else _of_text(text, key)
     except (ValueError, KeyError, RecursionError) as error:
         raise DataError(
-            f"subtitles {blob.key}: {error}",
+            f"subtitles {key}: {error}",
             "Check that the file is SubRip, WebVTT, ASS, or JSON with start, end and text.",
         ) from error
-    return sorted((line for line in lines if line.text), key=lambda line: (line.start, line.end))
+    return tuple(sorted((line for line in lines if line.text), key=lambda line: (line.start, line.end)))
 
 
 def _decoded(data: bytes) -> str:

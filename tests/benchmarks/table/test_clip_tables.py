@@ -65,6 +65,27 @@ def test_start_and_end_stay_the_answer_where_nothing_else_is_one(tmp_path):
     assert video.start is None and video.end is None
 
 
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("video,question,answer,start", ("a.mp4,When does it start?,1.5,1.5", "a.mp4,When?,2,2")),
+        ("video,question,answer,start,end", ("a.mp4,When does it end?,2,1,2", "a.mp4,When?,2.5,0,2.5")),
+        ("video,question,answer,start", ("a.mp4,Does it turn?,yes,1", "a.mp4,Does it?,no,2")),
+    ],
+    ids=["the start is asked", "the end is asked", "a start alone"],
+)
+def test_a_clip_is_not_cut_where_its_cut_would_tell_the_answer_or_has_one_end(tmp_path, header, rows):
+    video = first_video(csv(folder_with_clip(tmp_path), header, *rows))
+    assert video.start is None and video.end is None
+
+
+def test_a_start_alone_cuts_where_the_user_says_so(tmp_path):
+    path = csv(
+        folder_with_clip(tmp_path), "video,question,answer,start", "a.mp4,Does it turn?,yes,1", "a.mp4,Is it?,no,2"
+    )
+    assert first_video(path, map="video_start=start").start == 1.0
+
+
 def test_columns_that_hold_no_times_are_no_span(tmp_path):
     path = csv(folder_with_clip(tmp_path), "video,question,answer,start", "a.mp4,Does it turn?,yes,kitchen")
     assert first_video(path).start is None

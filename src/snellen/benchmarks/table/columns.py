@@ -165,11 +165,8 @@ class _Table:
             raise self._refusal()
         if "hint" not in self.mapping and (hints := self._named("hint", strong=True)):
             self._take("hint", hints[0])
-        for role in OF_CLIPS if "video" in self.roles else ():
-            if role not in self.mapping and (
-                found := [c for c in self._named(role, strong=True) if self._fits(role, c)]
-            ):
-                self._take(role, found[0])
+        if "video" in self.roles:
+            self._find_parts()
         if "rubric" not in self.mapping and (rubrics := self._named("rubric", strong=True)):
             self._take("rubric", rubrics[0])
         ids = () if "id" in self.mapping else tuple(self._named("id", strong=True))
@@ -345,14 +342,30 @@ class _Table:
                 self.problems.append(problem._replace(hint=f"{problem.hint} All of them: --map {role}={joined}."))
         self._take(role, tuple(candidates) if len(candidates) > 1 else candidates[0])
 
+    def _find_parts(self) -> None:
+        """Find columns of subtitles and of parts of clips. A part has start and end: one alone may be what is asked for."""
+        found: dict[str, str] = {}
+        for role in OF_CLIPS:
+            columns = [column for column in self._named(role, strong=True) if self._fits(role, column)]
+            if role not in self.mapping and columns:
+                found[role] = columns[0]
+        if len({"video_start", "video_end"} & (found.keys() | self.mapping.keys())) < 2:
+            found = {role: column for role, column in found.items() if role not in ("video_start", "video_end")}
+        for role, column in found.items():
+            self._take(role, column)
+
     def _fits(self, role: str, column: str) -> bool:
-        """Return True if a column holds what its name says of a clip; `start` and `end` may be what is asked for."""
-        if role in ("subtitles", "frame_times"):
+        """Return True if a free column holds what its name says of a clip, and not what is asked for."""
+        if column in self.in_use or role in ("subtitles", "frame_times"):
             return column not in self.in_use
+        answer = self.roles.get("answer")
         try:
-            return column not in self.in_use and all(seconds_of(value) >= 0 for value in self._values(column)[:100])
+            times = [seconds_of(value) for value in self._values(column)[:100]]
         except ValueError:
             return False
+        gold = self._values(answer)[:100] if isinstance(answer, str) else []
+        asked = sum(str(time) in (str(value), f"{value}.0") for time, value in zip(times, gold, strict=False))
+        return 2 * asked <= len(times)
 
     def _is_empty_image(self, column: str) -> bool:
         """Return True for a column of images by its name that no row has a value in."""

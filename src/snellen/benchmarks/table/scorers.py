@@ -42,6 +42,8 @@ PROFILES = {
     "lmms-eval": "lmms-eval's generic rules without a judge",
 }
 """Profiles of every declared benchmark, with one line each; the first is the default."""
+OF_PAGES = {"strict": "all of the reply as a page in Markdown, by the authors' matching of blocks"}
+"""`strict` where a reply is no short answer."""
 AUTHORS = {"authors": "the authors' own script, without the models that it asks"}
 """The profile of declarations that say how that script reads."""
 
@@ -95,7 +97,8 @@ def scorers(rule: ScoreRule) -> dict[str, Scorer]:
 
 def profiles_of(rule: ScoreRule) -> dict[str, str]:
     """Return the profiles of a rule, with one line each."""
-    return PROFILES | (AUTHORS if rule.has_authors else {})
+    strict = OF_PAGES if rule.equals == "page-parse" else {}
+    return PROFILES | strict | (AUTHORS if rule.has_authors else {})
 
 
 def comparisons_of(rule: ScoreRule) -> set[str]:

@@ -95,7 +95,7 @@ _KIND_OF_FORM = {"bool": "truth"}
 """Kinds by forms of an answer that have another name."""
 REQUIRED, MEDIA = ("question", "options", "answer"), ("image", "video")
 PARTS = ("video_start", "video_end", "frame_times")
-"""Without their columns another part of the clip would be shown."""
+"""Without their columns another part of the clip would be shown. Files of a packaged set may lack them: those of some of MVBench's tasks."""
 OnRow: TypeAlias = Callable[[Question | OmittedRow], None]
 """Receives a row as it was read."""
 OnRules: TypeAlias = Callable[[TableRules], OnRow]
@@ -656,7 +656,7 @@ def _require_columns(declared: Declaration, table: Rows, *, is_packaged: bool) -
     media = {name: role for role in MEDIA for name in columns_of(declared.rows.get(role, ""))}
     if declared.without_image == "stop" and media and not {*media, KIT_NAMES}.intersection(table.header):
         lacking |= dict(itertools.islice(media.items(), 1))
-    for role in (*REQUIRED, *PARTS):
+    for role in REQUIRED if is_packaged else (*REQUIRED, *PARTS):
         cell = declared.rows.get(role, "")
         columns = list(columns_of(cell))
         if isinstance(cell, Cell) and cell.first_of and not set(table.header).isdisjoint(columns):
