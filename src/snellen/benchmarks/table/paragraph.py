@@ -62,7 +62,7 @@ def reading_of(surveyed: Survey) -> DataReading:
     parts = [_size(surveyed), _kinds(surveyed), *_columns(surveyed), _prompt(surveyed)]
     parts += surveyed.notes
     if surveyed.repeated:
-        parts.append("questions about the same images form a cluster")
+        parts.append(f"questions about the same {_media(surveyed)} form a cluster")
     if surveyed.dropped:
         parts.append(f"{surveyed.dropped:,} rows without an image are no part of it")
     if surveyed.unused:
@@ -78,7 +78,7 @@ def reading_of(surveyed: Survey) -> DataReading:
 
 
 def _size(surveyed: Survey) -> str:
-    images = f", {surveyed.images:,} image{'' if surveyed.images == 1 else 's'}" if surveyed.images else ", no images"
+    images = f", {surveyed.images:,} {_media(surveyed, surveyed.images)}" if surveyed.images else ", no images"
     return f"{surveyed.samples:,} sample{'' if surveyed.samples == 1 else 's'}{images} ({surveyed.form})"
 
 
@@ -102,6 +102,13 @@ def _kind(kind: str, surveyed: Survey, *, several: bool) -> str:
         return surveyed.rules.truth_form
     one, more = NOUNS.get(kind, (kind, f"{kind}s"))
     return more if several else one
+
+
+def _media(surveyed: Survey, count: int = 2) -> str:
+    """Return what a table shows, in words: images, clips, or both."""
+    rows, more = surveyed.rules.declaration.rows, "" if count == 1 else "s"
+    shown = [name for role, name in (("image", "image"), ("video", "clip")) if rows.get(role)]
+    return " or ".join(f"{name}{more}" for name in shown or ["image"])
 
 
 def _columns(surveyed: Survey) -> Iterator[str]:
@@ -149,7 +156,7 @@ def _prompt(surveyed: Survey) -> str:
     rules = surveyed.rules
     if not rules.adds_request and (rules.declared or not is_plain(rules.declaration.prompt)):
         return f"prompt: {rules.declaration.prompt.style}"
-    media = "images, " if surveyed.images else ""
+    media = f"{_media(surveyed)}, " if surveyed.images else ""
     if rules.in_question or (rules.declaration.prompt.style == "question" and not rules.adds_request):
         return f"prompt: {media}the question as it stands"
     ends = []
