@@ -40,7 +40,7 @@ from snellen.media.dicom import dicom_image, is_dicom, read_layout
 from snellen.media.geotiff import NO_DATA, band_image, no_data_of
 from snellen.media.sample_range import to_8_bits, window_range
 from snellen.text import GIT_LFS_START
-from snellen.types import Image, MediaSettings
+from snellen.types import Blob, Image, MediaSettings
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -71,6 +71,16 @@ def pixel_limit() -> int:
             f"Unset it for the default of {PIXEL_LIMIT:,}.",
         )
     return int(text)
+
+
+def first_bytes(blob: Blob, most: int) -> bytes:
+    """Return at most this many bytes of a blob; of a stream no more are read."""
+    opener = getattr(blob, "open", None)
+    if opener is None:
+        return blob.read()[:most]
+    with opener() as opened:
+        data: bytes = opened.read(most)
+        return data
 
 
 def fitted(width: int, height: int, settings: MediaSettings) -> tuple[int, int]:

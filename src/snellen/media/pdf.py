@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.installation import install_hint
-from snellen.media.decode import pixel_limit
+from snellen.media.decode import first_bytes, pixel_limit
 from snellen.media.encode import compress
 from snellen.types import Blob
 
@@ -118,12 +118,7 @@ def measure(document: Blob, name: str) -> Document:
 
 
 def _data(document: Blob, name: str) -> bytes:
-    opener = getattr(document, "open", None)
-    if opener is None:
-        data = document.read()
-    else:
-        with opener() as stream:
-            data = stream.read(MOST_BYTES + 1)
+    data = first_bytes(document, MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise MediaError(f"{name}: more than {MOST_BYTES:,} bytes; larger PDFs are not read", "Split the file.")
     if b"%PDF-" not in data[:HEAD]:

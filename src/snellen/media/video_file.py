@@ -27,6 +27,7 @@ from typing import IO, Any, TypeAlias
 from pybase64 import b64encode
 
 from snellen.errors import DataError, MediaError
+from snellen.media.decode import first_bytes
 from snellen.media.encode import Encoded
 from snellen.types import Blob, Video
 
@@ -187,12 +188,7 @@ def _outline(data: bytes | mmap) -> tuple[str, str]:
 
 def _read(blob: Blob) -> bytes:
     """Read the bytes of a blob; a stream is not read beyond the size limit."""
-    stream = getattr(blob, "open", None)
-    if stream is None:
-        data = blob.read()
-    else:
-        with stream() as source:
-            data = source.read(FILE_LIMIT + 1)
+    data = first_bytes(blob, FILE_LIMIT + 1)
     if len(data) > FILE_LIMIT:
         raise MediaError(
             f"video {blob.key}: more than {FILE_LIMIT:,} bytes; larger files are not sent",

@@ -71,12 +71,6 @@ REPLIES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
 def samples_of(name: str, folder: Path) -> list[Sample]:
     """Return the samples of a drawn set, whose replies are read in its own space, else in thousandths."""
     drawn = draw(entry(name), folder)

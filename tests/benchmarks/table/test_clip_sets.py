@@ -55,12 +55,6 @@ REPLIES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
 def samples_of(name: str, folder: Path) -> list[Sample]:
     """Return the samples in the order of the drawn rows."""
     samples = list(registry.find(name).samples(snellen.Data(path=draw_clip_set(name, folder))))

@@ -31,12 +31,6 @@ from snellen.scoring.rules.generalised import NOT_ANSWERABLE, generalised_score,
 from snellen.types import Image, Sample
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
 def samples_of(name: str, path: Path, **options: str) -> list[Sample]:
     return list(registry.find(name).samples(snellen.Data(path=path, options=options)))
 

@@ -59,12 +59,6 @@ REPLIES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SNELLEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
 def samples_of(name: str, folder: Path) -> list[Sample]:
     drawn = draw(entry(name), folder)
     return list(registry.find(name).samples(snellen.Data(path=drawn.path, images=drawn.images)))
