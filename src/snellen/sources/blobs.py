@@ -6,6 +6,7 @@ files that are too large to hold.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from binascii import Error as NotBase64
@@ -26,12 +27,21 @@ if TYPE_CHECKING:
 
 QUICK_BYTES = 1 << 20
 PDF_MARK = b"%PDF-"
+_VIDEO = re.compile(
+    rb".{4}ftyp(?:iso|mp4|avc1|M4V|qt|3g|dash|f4v|MSNV)|.{4}moov|\x1a\x45\xdf\xa3|RIFF.{4}AVI ", re.DOTALL
+)
+"""First bytes of MP4, QuickTime, Matroska, WebM and AVI; HEIC and AVIF have other brands."""
 
 
 def stream(blob: Blob) -> IO[bytes]:
     """Open the blob's bytes as a stream; a blob without `open` is read whole."""
     opener = getattr(blob, "open", None)
     return opener() if opener else BytesIO(blob.read())
+
+
+def begins_as_video(data: bytes) -> bool:
+    """Return True for bytes that begin as a container of video does."""
+    return _VIDEO.match(data) is not None
 
 
 def is_base64_pdf(text: str) -> bool:
@@ -78,6 +88,10 @@ class BytesBlob(Struct, frozen=True):
     @property
     def is_pdf(self) -> bool:
         return self.data.startswith(PDF_MARK)
+
+    @property
+    def is_clip(self) -> bool:
+        return begins_as_video(self.data[:16])
 
     def read(self) -> bytes:
         return self.data

@@ -22,12 +22,13 @@ from msgspec import Struct
 
 from snellen.errors import DataError
 from snellen.sources import arrow, parquet
-from snellen.sources.blobs import PDF_MARK, Base64Blob
+from snellen.sources.blobs import PDF_MARK, Base64Blob, begins_as_video
 from snellen.sources.number_formats import plain_value
 from snellen.sources.safe_paths import regular_file
 
 DECODED_BYTES = 4 << 20
-_HOLDS_PDFS: dict[tuple[Path, str, int], bool] = {}
+_CONTENT: dict[tuple[Path, str, int], str] = {}
+"""What the first cell of a column that was asked about holds: `pdf`, `clip`, or another content."""
 KEPT_ROWS = 48  # more than threads read at once, or two of them would have the row group started again in turn
 
 
@@ -55,10 +56,20 @@ class ParquetCell(Struct, frozen=True):
     @property
     def is_pdf(self) -> bool:
         """True for a PDF; where the first cell of a column that is asked about is none, no other is read for it."""
+        return self._content == "pdf" and self.read().startswith(PDF_MARK)
+
+    @property
+    def is_clip(self) -> bool:
+        """True for a cell of a column whose first cell that is asked about is a clip."""
+        return self._content == "clip"
+
+    @property
+    def _content(self) -> str:
         place = (self.path, self.column, self.path.stat().st_mtime_ns)
-        if place not in _HOLDS_PDFS:
-            _HOLDS_PDFS[place] = self.read().startswith(PDF_MARK)
-        return _HOLDS_PDFS[place] and self.read().startswith(PDF_MARK)
+        if place not in _CONTENT:
+            first = self.read()[:16]
+            _CONTENT[place] = "pdf" if first.startswith(PDF_MARK) else "clip" if begins_as_video(first) else ""
+        return _CONTENT[place]
 
     def read(self) -> bytes:
         """Read the image. Raises DataError if the cell holds no bytes, or the file has changed."""

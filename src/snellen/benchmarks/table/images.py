@@ -238,9 +238,9 @@ def _of_text(text: str, root: ImageRoot, references: References | None) -> tuple
 
 
 def is_video(blob: Blob) -> bool:
-    """Return True for a clip, by its suffix."""
+    """Return True for a clip: by its suffix, and of the cell of a table by its first bytes."""
     name = str(blob.path) if isinstance(blob, FileBlob) else str(getattr(blob, "name", blob.key))
-    return name.lower().endswith(VIDEO_SUFFIXES)
+    return name.lower().endswith(VIDEO_SUFFIXES) or bool(getattr(blob, "is_clip", False))
 
 
 def is_address(value: Any) -> bool:
