@@ -20,7 +20,7 @@ TEN_SECONDS = Timeline(range(100), 100, Fraction(1, 10), 10.0)
 
 
 def picked(video: Video = Video(), **settings) -> list[int]:
-    return chosen(TEN_SECONDS, video, MediaSettings(**settings), "clip.mp4")
+    return [number for number, _ in chosen(TEN_SECONDS, video, MediaSettings(**settings), "clip.mp4")]
 
 
 def test_places_in_the_middle_of_segments_are_those_of_the_authors_of_mvbench():

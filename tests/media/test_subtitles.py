@@ -159,6 +159,11 @@ def test_subtitles_stand_behind_the_frames_or_between_them():
 def test_times_stand_before_their_frames():
     settings = MediaSettings(fps=1.0, timestamps=True)
     assert texts(Video(blob=BytesBlob("c", clip(20))), settings) == ["<0.0 seconds>", "0.0", "<1.0 seconds>", "1.0"]
+    still = Video(blob=BytesBlob("still", clip(at=(0.0, 0.1, 3.4), codec="libx264")))
+    moments = texts(still, settings)
+    assert moments[:8:2] == ["<0.0 seconds>", "<1.0 seconds>", "<2.0 seconds>", "<3.0 seconds>"], (
+        "also of a frame that stays"
+    )
     drawn = Video(frames=tuple(Image(BytesBlob(str(n), b"")) for n in range(20)), fps=10.0)
     parts = clip_parts(drawn, frames(drawn, settings), settings)
     assert [part.text for part in parts if isinstance(part, Text)] == ["<0.0 seconds>", "<1.0 seconds>"]

@@ -113,7 +113,7 @@ def test_replies_are_the_tokens_of_generate_on_the_file_and_images_may_stand_bes
         assert isinstance(mixed, BadRequestError) and "image tokens do not match" in mixed.message
     else:
         assert mixed.text and expected.shape[1] == mixed.usage.input_tokens + mixed.usage.output_tokens
-    assert isinstance(part, InputError) and "--video frames" in part.hint
+    assert isinstance(part, InputError) and "--video frames" in part.message
 
 
 def test_a_processor_without_a_video_part_is_refused(tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from snellen.errors import MediaError
-from snellen.media.sampling import drawn_numbers, effective
+from snellen.media.sampling import drawn_shown, effective
 from snellen.types import Image, MediaSettings, Subtitles, Text, Video
 
 if TYPE_CHECKING:
@@ -76,10 +76,9 @@ def refuse_part(video: Video) -> None:
 
 
 def _seconds(video: Video, frames: Sequence[Image], settings: MediaSettings) -> list[float]:
-    """Return the second at which each frame is shown."""
+    """Return the second at which each frame is on the screen."""
     if video.blob is None:
-        rate = video.fps if video.fps > 0 else 1.0
-        return [number / rate for number in drawn_numbers(video, settings)]
+        return [shown.seconds for shown in drawn_shown(video, settings)]
     return [getattr(frame.blob, "seconds", 0.0) for frame in frames]
 
 

@@ -28,7 +28,7 @@ from snellen.media.video import EncodedFrame
 from snellen.media.video_file import VideoData, digest_of
 from snellen.types import MediaSettings, Video
 
-FORM = 4  # to be raised whenever frames of the same video come out otherwise
+FORM = 5  # to be raised whenever frames of the same video come out otherwise
 BUDGET_BYTES = 4 << 30
 WAIT_S = 600.0
 MADE_WITH = ("snellen", "av", "simplejpeg", "pillow", "numpy")

@@ -29,6 +29,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -156,8 +157,15 @@ _PLACES = {
 }
 
 
-def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) -> list[int]:
-    """Return the numbers of a clip's frames that are sent, in their order and with repeats.
+class ShownFrame(NamedTuple):
+    """The number of a frame that is sent, and the second at which it is on the screen: of a rate the one that is asked for."""
+
+    number: int
+    seconds: float
+
+
+def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) -> list[ShownFrame]:
+    """Return a clip's frames that are sent, in their order and with repeats.
 
     Raises:
         MediaError: a span or a time lies outside of the clip; a rule needs a rate, names a frame that is not there, or
@@ -176,19 +184,23 @@ def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) 
                 f"video {key}: it is {float(timeline.length):g} seconds long, and a frame at {late[0]:g} seconds is asked for",
                 "Check that this is the file of these questions, and that the times are seconds.",
             )
-        return [timeline.shown_at(decimal(time)) for time in video.times]
+        return [ShownFrame(timeline.shown_at(decimal(time)), time) for time in video.times]
     start, end, first, last = _span(timeline, video, key)
     total = last - first + 1
     if video.pick is not None:
         check_own_frames(video.pick.name, settings)
-        return [first + number for number in _picked(video.pick, total, timeline.rate, key)]
+        return _by_number(timeline, first, _picked(video.pick, total, timeline.rate, key))
     if settings.fps is None:
-        return [first + number for number in frame_numbers(total, settings.frames or FRAMES, settings.sampling)]
+        return _by_number(timeline, first, frame_numbers(total, settings.frames or FRAMES, settings.sampling))
     times = frame_times(end - start - timeline.early, settings.fps, settings.max_frames or TIMES)
     least = settings.min_frames or 1
     if len(times) < least:
-        return [first + number for number in frame_numbers(total, least)]
-    return [timeline.shown_at(start + time) for time in times]
+        return _by_number(timeline, first, frame_numbers(total, least))
+    return [ShownFrame(timeline.shown_at(start + time), float(start + time)) for time in times]
+
+
+def _by_number(timeline: Timeline, first: int, numbers: list[int]) -> list[ShownFrame]:
+    return [ShownFrame(first + number, timeline.seconds(first + number)) for number in numbers]
 
 
 def _span(timeline: Timeline, video: Video, key: str) -> tuple[Fraction, Fraction, int, int]:
@@ -246,12 +258,12 @@ def shown_at_most(video: Video, settings: MediaSettings) -> int:
         return len(video.times)
     settings = effective(video, settings)
     if video.blob is None and (settings.fps is None or video.fps > 0):
-        return len(drawn_numbers(video, settings))
+        return len(drawn_shown(video, settings))
     return settings.frames or FRAMES if settings.fps is None else settings.max_frames or TIMES
 
 
-def drawn_numbers(video: Video, settings: MediaSettings) -> list[int]:
-    """Return the numbers of the frames of a drawn clip (`Video.frames`) that are sent. Raises MediaError as `chosen`."""
+def drawn_shown(video: Video, settings: MediaSettings) -> list[ShownFrame]:
+    """Return the frames of a drawn clip (`Video.frames`) that are sent. Raises MediaError as `chosen`."""
     settings = effective(video, settings)
     total, timed = len(video.frames), settings.fps is not None or video.times or video.start is not None
     if timed and not video.fps > 0:

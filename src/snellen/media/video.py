@@ -17,7 +17,7 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.installation import install_hint
 from snellen.media import corruptions, decode
 from snellen.media.encode import compress
-from snellen.media.sampling import Timeline, chosen, drawn_numbers
+from snellen.media.sampling import ShownFrame, Timeline, chosen, drawn_shown
 from snellen.media.video_file import VideoData, check_whole, digest_of, video_data
 from snellen.media.video_index import Scan, Uncertain, moving_pictures, opened, scan, take
 from snellen.types import Blob, Image, MediaSettings, Video
@@ -26,7 +26,7 @@ from snellen.types import Blob, Image, MediaSettings, Video
 class Frame(Struct, frozen=True):
     """One frame, encoded under `made_with`; the encoder passes it on unchanged under the same settings.
 
-    `seconds` is when it is first shown, from the first frame of the file.
+    `seconds` is when it is on the screen, from the first frame of the file: of a rate the time that is asked for.
     """
 
     key: str
@@ -40,7 +40,7 @@ class Frame(Struct, frozen=True):
 
 
 class EncodedFrame(NamedTuple):
-    """A frame of a file: its number, the second at which it is first shown, and its encoded bytes."""
+    """A frame of a file: its number, the second at which it is on the screen, and its encoded bytes."""
 
     number: int
     seconds: float
@@ -57,7 +57,7 @@ def drawn_frames(video: Video, settings: MediaSettings) -> tuple[Image, ...]:
         raise MediaError(
             "a clip holds neither a file nor frames", "Correct the benchmark: each Video needs one of them."
         )
-    return tuple(video.frames[number] for number in drawn_numbers(video, settings))
+    return tuple(video.frames[number] for number, _ in drawn_shown(video, settings))
 
 
 def frames(video: Video, settings: MediaSettings, limit: int | None = None) -> list[Image]:
@@ -157,11 +157,11 @@ def _by_index(
     encoded: dict[int, bytes] = {}
     try:
         with opened(data, key, limit) as container:
-            for number, frame in take(container, scanned, set(wanted)):
+            for number, frame in take(container, scanned, {shown.number for shown in wanted}):
                 encoded[number] = _rendered(frame, key, limit, settings, data, number)
     except (Uncertain, FFmpegError):  # whoever decodes everything will say what it is
         return []
-    return _frames(wanted, scanned.timeline, encoded)
+    return _frames(wanted, encoded)
 
 
 def _counted(
@@ -172,8 +172,7 @@ def _counted(
 
     timeline, encoded, damaged = scanned.timeline, dict[int, bytes](), set[int]()
     for _ in range(3):
-        wanted = chosen(timeline, video, settings, key)
-        needed = set(wanted)
+        needed = {shown.number for shown in chosen(timeline, video, settings, key)}
         decoded = _Clock(scanned)
         broken = False  # what refers to a damaged frame is damaged too
         try:
@@ -193,10 +192,11 @@ def _counted(
         if not decoded.moments:
             raise _damaged(key, f"no frame of its {scanned.packets} can be decoded")
         timeline = decoded.timeline()
-        if chosen(timeline, video, settings, key) == wanted:
-            if at := sorted(damaged.intersection(wanted)):
+        wanted = chosen(timeline, video, settings, key)
+        if all(shown.number in needed for shown in wanted):
+            if at := sorted(damaged.intersection(shown.number for shown in wanted)):
                 raise _damaged(key, f"the frame at {timeline.seconds(at[0]):g} seconds is damaged")
-            return _frames(wanted, timeline, encoded)
+            return _frames(wanted, encoded)
     raise MediaError(f"video {key}: the number of decodable frames is not stable", "Fetch it again.")
 
 
@@ -207,8 +207,8 @@ def _damaged(key: str, found: str) -> MediaError:
     )
 
 
-def _frames(wanted: Sequence[int], timeline: Timeline, encoded: dict[int, bytes]) -> list[EncodedFrame]:
-    return [EncodedFrame(number, timeline.seconds(number), encoded[number]) for number in wanted]
+def _frames(wanted: Sequence[ShownFrame], encoded: dict[int, bytes]) -> list[EncodedFrame]:
+    return [EncodedFrame(number, seconds, encoded[number]) for number, seconds in wanted]
 
 
 class _Clock:
