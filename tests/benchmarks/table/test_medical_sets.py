@@ -225,6 +225,10 @@ def test_a_damaged_scan_is_named_by_the_check(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "ct.dcm").write_bytes((tmp_path / "ct.dcm").read_bytes()[:140])
     main(["check", str(table)])
     assert "ct.dcm is no JPEG, PNG, WebP, GIF, BMP, TIFF or DICOM, or is cut off" in capsys.readouterr().out
+    xray = (tmp_path / "xray.dcm").read_bytes()
+    (tmp_path / "xray.dcm").write_bytes(xray[: len(xray) - 200])
+    main(["check", str(table)])
+    assert "number of bytes of pixel data is less than expected" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_image_is_an_image_wherever_it_is_shown(tmp_path: Path) -> None:

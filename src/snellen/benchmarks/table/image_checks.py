@@ -18,14 +18,14 @@ import msgspec
 
 from snellen.atomic_write import replacing
 from snellen.benchmarks.table.images import is_video
-from snellen.errors import DataError
+from snellen.errors import DataError, MediaError
 from snellen.media.decode import FORMATS as DECODED
-from snellen.media.decode import pixel_limit, read_header
+from snellen.media.decode import open_image, pixel_limit, read_header
 from snellen.media.pdf import PdfPage
-from snellen.sources.blobs import FileBlob, stream
+from snellen.sources.blobs import BytesBlob, FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder
 from snellen.sources.tree import MemberBlob
-from snellen.types import Blob
+from snellen.types import Blob, Image, MediaSettings
 
 MOST_BYTES = 1 << 29
 """Bytes of an image; a larger one is no image of a question."""
@@ -140,6 +140,11 @@ def _image_code(blob: Blob, on_read: OnRead | None) -> int | str:
         return (
             f"image unreadable: {_name(blob)} claims {header.width:,} x {header.height:,} pixels, more than is decoded"
         )
+    if header.format == "dicom":
+        try:
+            open_image(Image(BytesBlob(_name(blob), data)), MediaSettings())
+        except MediaError as error:
+            return f"image unreadable: {error.message}"
     if not header.complete and (reason := _undecodable(data)):
         return f"image unreadable: {_name(blob)} is cut off ({reason})"
     return content_code(data)
