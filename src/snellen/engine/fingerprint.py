@@ -57,14 +57,12 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
 
 def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
     """Return the part of an identity that needs neither the data nor the model."""
-    media = spec.options.media
-    usual = None if media.frames == FRAMES else media.frames  # versions before 0.2 did not tell it from no number
     settings = {
         "benchmark": benchmark.name,
         "benchmark_version": benchmark.version,
         "data_options": dict(spec.data.options),
         "generation": spec.options.generation,
-        "media": structs.replace(media, mask="", frames=usual),  # masks count by their content
+        "media": structs.replace(spec.options.media, mask=""),  # masks count by their content
         "seed": spec.data.seed,
         "repeats": spec.repeats,
     }
@@ -73,6 +71,9 @@ def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
 
 def _plain(parts: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(parts, enc_hook=str)
+    for media in (plain.get("media"), plain.get("model", {}).get("media")):
+        if media and media.get("frames") == FRAMES:
+            del media["frames"]  # earlier versions did not tell it from no number
     return plain
 
 

@@ -253,3 +253,13 @@ def test_a_part_of_a_clip_sent_as_its_file_fails_with_the_option_that_sends_part
             media=MediaSettings(video="native"),
         )
     assert "the whole file: pass --video frames" in (run.path / "results.jsonl").read_text()
+
+
+def test_eight_frames_that_are_typed_go_on_with_a_run_that_typed_none(tmp_path):
+    """Earlier versions recorded both alike, and their runs go on."""
+    path = csv(folder_with_clip(tmp_path), "video,question,answer", "a.mp4,Does it turn?,yes", "a.mp4,Is it dark?,no")
+    with OracleServer(lambda question: "yes") as server:
+        asked = {"model": "api:oracle", "base_url": server.url, "out": tmp_path / "run"}
+        snellen.evaluate(path, **asked, limit=1)
+        run = snellen.evaluate(path, **asked, media=MediaSettings(frames=8))
+    assert run.meta.totals.ok == len(server.requests) == 2
