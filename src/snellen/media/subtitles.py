@@ -68,7 +68,7 @@ def read_subtitles(blob: Blob) -> list[Line]:
     return list(_lines(data, blob.key))
 
 
-@lru_cache(maxsize=8)  # several questions are asked about one clip
+@lru_cache(maxsize=4)  # several questions are asked about one clip
 def _lines(data: bytes, key: str) -> tuple[Line, ...]:
     text = _decoded(data)
     try:
