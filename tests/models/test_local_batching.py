@@ -57,6 +57,19 @@ class Doubler:
         self.line.submit(job)
         return job.answer
 
+    def ask_at_once(self, numbers: Sequence[int], sizes: Sequence[int]) -> list[Future[int]]:
+        """Ask so that no batch is chosen before the last of them waits."""
+        with self.line._changed:
+            return [self.ask(number, size=size) for number, size in zip(numbers, sizes, strict=True)]
+
+    def occupy(self) -> list[Future[int]]:
+        """Have one batch answered, one ready and one held by the preparing thread: what is asked next really waits."""
+        self.go.clear()
+        blockers = [self.ask(-number, batch_key=number) for number in (1, 2, 3)]
+        while self.line._waiting:
+            time.sleep(0.01)
+        return blockers
+
 
 @pytest.fixture
 def doubler():
@@ -102,13 +115,9 @@ def test_only_prompts_with_the_same_settings_share_a_batch(doubler):
 
 
 def test_prompts_of_one_size_go_together_and_the_oldest_is_never_left_behind(doubler):
-    doubler.go.clear()
-    blockers = [doubler.ask(-1), doubler.ask(-2)]
-    assert doubler.started.wait(600)
-    doubler.ask(-3)
-    time.sleep(0.2)  # one batch runs, one is ready, and the preparing thread holds a third: now they really wait
+    blockers = doubler.occupy()
     sizes = [1, 900] * 8
-    rest = [doubler.ask(i, size=size) for i, size in enumerate(sizes)]
+    rest = doubler.ask_at_once(range(16), sizes)
     doubler.go.set()
     for answer in [*blockers, *rest]:
         answer.result(600)
@@ -117,16 +126,14 @@ def test_prompts_of_one_size_go_together_and_the_oldest_is_never_left_behind(dou
 
 
 def test_waiting_prompts_of_similar_length_share_a_batch(doubler):
-    doubler.go.clear()
-    first = doubler.ask(-1)
-    assert doubler.started.wait(600)
+    blockers = doubler.occupy()
     lengths = np.random.default_rng(0).permutation(np.repeat([10, 20, 30, 40], 16)).tolist()
-    rest = [doubler.ask(i, size=size) for i, size in enumerate(lengths)]
+    rest = doubler.ask_at_once(range(64), lengths)
     doubler.go.set()
-    for answer in [first, *rest]:
+    for answer in [*blockers, *rest]:
         answer.result(600)
     spread = [max(sizes) - min(sizes) for batch in doubler.batches if (sizes := [lengths[i] for i in batch if i >= 0])]
-    assert sum(extent == 0 for extent in spread) >= len(spread) - 5, f"only batches of leftovers are mixed: {spread}"
+    assert spread == [0] * 8
 
 
 def test_images_are_read_for_three_batches_at_most_while_one_is_answered(doubler):
@@ -146,7 +153,8 @@ def test_images_are_read_for_three_batches_at_most_while_one_is_answered(doubler
         doubler.line.submit(job)
         return job.answer
 
-    answers = [ask(i) for i in range(8)]
+    with doubler.line._changed:
+        answers = [ask(i) for i in range(8)]
     assert doubler.started.wait(600)
     answers += [ask(i) for i in range(8, 80)]
     while len(read) < 24:
