@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics import compare, interval, of_sums, prediction_powered
+from snellen.scoring.scores import Column, Scores
+from snellen.scoring.statistics import compare, interval, of_sums, prediction_powered, repeat_metrics
 from snellen.scoring.statistics.agreement import cohen_kappa, error_consistency, krippendorff_alpha
 from snellen.scoring.statistics.averages import mean_of_independent
 from snellen.scoring.statistics.bootstrap import correlations
@@ -200,6 +201,39 @@ def _correlated(rng: np.random.Generator, n: int, r: float) -> tuple[float, Ends
     ].ci95
 
 
+def _repeated(
+    rng: np.random.Generator, figure: str, clusters: int, size: int, low: float, high: float, alike: float
+) -> tuple[float, Ends]:
+    """Draw 8 replies of each question, whose chance to be right is beta-distributed; three in ten share their cluster's."""
+    from scipy.special import betaln
+    from scipy.stats import betabinom
+
+    k, share, odds = int(figure[-1]), rng.uniform(low, high), 1.0 / alike - 1.0
+    a, b = share * odds, (1.0 - share) * odds
+    truth = {
+        "avg@": share,
+        "pass@": 1.0 - float(np.exp(betaln(a, b + k) - betaln(a, b))),
+        "pass^": float(np.exp(betaln(a + k, b) - betaln(a, b))),
+        "majority@": float(
+            betabinom.sf(k // 2, k, a, b) + (0.5 * betabinom.pmf(k // 2, k, a, b) if k % 2 == 0 else 0.0)
+        ),
+    }[figure[:-1]]
+    question = np.arange(clusters * size)
+    chance = np.where(
+        (rng.random(clusters) < (0.3 if size > 1 else 0.0)).repeat(size),
+        rng.beta(a, b, clusters).repeat(size),
+        rng.beta(a, b, clusters * size),
+    )
+    right = (rng.random((len(question), 8)) < chance[:, None]).ravel()
+    repeat = Column(np.tile(np.arange(8, dtype=np.int32), len(question)), tuple("01234567"))
+    rows = Scores(
+        *(right.astype(np.float64), (~right).astype(np.uint8), (question // size).repeat(8), question.repeat(8)),
+        *({"repeat": repeat}, len(right)),
+        answer=right.astype(np.int64),
+    )
+    return truth, next(metric.ci95 for metric in repeat_metrics(rows) if metric.name == figure)
+
+
 FOUND, MISSED = (-1.0, 1.0), (1.0, 2.0)
 
 
@@ -341,6 +375,16 @@ def cells() -> Iterator[Cell]:
         yield made("power: McNemar", f"n = {n}", f"discordance {discordance}", _mcnemar, n, discordance)
     for clusters in (5, 6, 7, 8, 10, 15, 20, 50, 200):
         yield made("power: sign flips", f"{clusters} clusters", "normal differences", _flips, clusters)
+    for figure, (clusters, size), (low, high), alike in itertools.product(
+        ("avg@8", "pass@2", "pass@4", "pass@8", "pass^2", "pass^8", "majority@4", "majority@8"),
+        ((30, 1), (50, 1), (200, 1), (20, 5), (50, 4)), ((0.1, 0.3), (0.3, 0.7), (0.7, 0.9)), (0.2, 0.6),
+    ):  # fmt: skip
+        yield made(
+            f"repeats: {figure[:-1]}k",
+            f"{figure}, {clusters} clusters of {size}",
+            f"{low} to {high}, correlation {alike}",
+            *(_repeated, figure, clusters, size, low, high, alike),
+        )
 
 
 @dataclass(frozen=True)
@@ -472,7 +516,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--family", action="append", default=[], help="only these; nothing is written")
+    parser.add_argument("--family", action="append", default=[], help="only these, printed; nothing is written")
     given = parser.parse_args(arguments)
     with ProcessPoolExecutor(given.jobs) as pool:
         measured = list(
@@ -482,6 +526,8 @@ def main(arguments: Sequence[str]) -> int:
     if not given.family:
         (ROOT / "docs/statistics-coverage.md").write_text(page(measured, given.draws), encoding="utf-8")
         draw_picture(measured, ROOT / "docs/images/statistics-coverage.svg")
+    else:
+        print(page(measured, given.draws))
     for one in short:
         print(f"{one.family}: {one.design}; {one.values}: {one.held:.3f}")
     print(f"{len(measured)} cells, {len(short)} of them short")

@@ -93,6 +93,18 @@ def test_a_run_that_was_resumed_has_the_summary_of_one_that_was_not(tmp_path, re
     assert run.folder.summary.read_bytes() == whole.folder.summary.read_bytes()
 
 
+def test_a_run_that_was_cut_between_the_repeats_of_a_question_ends_as_one_that_was_not(tmp_path):
+    whole = snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "whole", repeats=3)
+    snellen.evaluate(ARITHMETIC, Calculator(), out=tmp_path / "run", repeats=3)
+    journal = tmp_path / "run" / "results.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:100]) + lines[100][:20])
+    model = Calculator()
+    run = snellen.evaluate(ARITHMETIC, model, out=tmp_path / "run", repeats=3)
+    assert run.folder.summary.read_bytes() == whole.folder.summary.read_bytes()
+    assert len(model.asked) == 200
+
+
 def test_a_question_answered_in_the_last_pass_is_scored_by_its_answer(tmp_path):
     model = Calculator(fail={i: [ModelTimeoutError("not now") for _ in range(2)] for i in (3, 20, 41)})
     run = snellen.evaluate(ARITHMETIC, model, out=tmp_path / "run", max_attempts=2)

@@ -49,7 +49,7 @@ def test_notes_say_what_a_reader_must_know_first(lights, tmp_path):
     assert runs.notes(run) == [
         "Only the first 9 of 60 samples were run.",
         "Blind control: every image was replaced by a grey one.",
-        "Each sample was asked 2 times.",
+        "Each sample was asked 2 times; scores are means over the replies.",
     ]
 
 

@@ -212,13 +212,14 @@ def test_variance_between_and_within_questions_are_told_apart():
     assert found.between == pytest.approx(0.09, rel=0.06)
     assert found.within == pytest.approx(0.04, rel=0.06)
     assert (found.questions, found.repeats) == (4_000, 3.0)
-    names = [m.name for m in statistics.spread_metrics(scores(value, question, question))]
-    assert names == ["variance/between_questions", "variance/within_questions"]
+    metrics = {m.name: m.value for m in statistics.repeat_metrics(scores(value, question, question))}
+    assert metrics["variance/between_questions"] == found.between
+    assert metrics["variance/within_questions"] == found.within
 
 
 def test_without_repeats_no_variance_is_made_up():
     assert statistics.spread(scores([1, 0, 1])) is None
-    assert statistics.spread_metrics(scores([1, 0, 1])) == []
+    assert statistics.repeat_metrics(scores([1, 0, 1])) == []
 
 
 def test_so_few_clusters_that_no_p_value_falls_below_5_percent_could_show_nothing():

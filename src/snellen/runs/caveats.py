@@ -66,7 +66,7 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     if media.corrupt:
         yield Caveat("pictures", f"every image was corrupted ({media.corrupt})")
     if meta.spec.repeats > 1:
-        yield Caveat("repeats", f"each sample was asked {meta.spec.repeats} times")
+        yield Caveat("repeats", f"each sample was asked {meta.spec.repeats} times; scores are means over the replies")
     if meta.imported is not None:
         digest = str(meta.imported.get("digest"))[:DIGEST_SHOWN]
         how = "a person gave them" if meta.human else "how the model was asked is unknown"

@@ -29,7 +29,7 @@ from snellen.scoring.readings import PROFILE, READER, STAGE, score_reading
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scorers import NOT_JUDGED
 from snellen.scoring.scores import RepeatScorer, ScoreBuilder, Scores, score_record
-from snellen.scoring.statistics import mean, spread_metrics, with_cluster
+from snellen.scoring.statistics import mean, repeat_metrics, with_cluster
 from snellen.types import Metric, Record, Response, Sample, Score
 
 if TYPE_CHECKING:
@@ -567,7 +567,7 @@ class SummaryBuilder:
             metrics[profile] = with_cluster(
                 [
                     *_summed(benchmark, table, profile),
-                    *(spread_metrics(table) if self._repeated else ()),
+                    *(repeat_metrics(table) if self._repeated else ()),
                     *calibration,
                 ],
                 benchmark.cluster,

@@ -61,6 +61,7 @@ class Scores:
         expected: number of rows of a complete run.
         missing: rows that a complete run has beside these, unscored and with the same names of meta; None: not counted.
         derived: names of meta that come from replies, which `missing` cannot have.
+        answer: [n] int64, equal for rows of one question whose replies were read alike; None: not known.
     """
 
     value: NDArray[np.float64]
@@ -71,6 +72,7 @@ class Scores:
     expected: int
     missing: Scores | None = None
     derived: frozenset[str] = frozenset()
+    answer: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.value)
@@ -91,6 +93,7 @@ class Scores:
             self._expected(mask, missing),
             None if self.missing is None or missing is None else self.missing.select(missing),
             self.derived,
+            None if self.answer is None else self.answer[mask],
         )
 
     def _expected(self, mask: NDArray[np.bool_], missing: NDArray[np.bool_] | None) -> int:
@@ -143,6 +146,13 @@ class Scores:
             mask = column.codes == code  # type: ignore[union-attr]
             if mask.any():
                 yield value, self.select(mask, None if rest is None else other.codes == places.get(value, -2))
+
+    @property
+    def repeat(self) -> NDArray[np.int64]:
+        """The repeat of each row, [n], counted from 0."""
+        column = self.column("repeat")
+        numbers = [int(name) if name.isdecimal() else 0 for name in column.names]
+        return np.array([*numbers, 0], dtype=np.int64)[column.codes]
 
     def column(self, name: str) -> Column:
         """Return one meta column, without any value if these rows do not have it."""
@@ -216,6 +226,7 @@ class ScoreBuilder:
         self._verdict = array("B")
         self._group = array("q")
         self._question = array("q")
+        self._answer = array("q")
         self._meta: dict[str, tuple[array[int], dict[str, int]]] = {}
         self._derived: set[str] = set()
 
@@ -227,6 +238,7 @@ class ScoreBuilder:
         row = len(self._value)
         self._value.append(float("nan") if score.value is None else score.value)
         self._verdict.append(_CODE[score.verdict])
+        self._answer.append(_answer_code(score))
         question = _digest(sample.id)
         self._question.append(question)
         self._group.append(_digest(sample.group) if sample.group else question)
@@ -262,6 +274,7 @@ class ScoreBuilder:
         """Replace the score of a row whose own had no detail: that of a failed request, or none."""
         self._value[row] = float("nan") if score.value is None else score.value
         self._verdict[row] = _CODE[score.verdict]
+        self._answer[row] = _answer_code(score)
         self._add_detail(row, score)
 
     def _put(self, row: int, name: str, value: str) -> None:
@@ -326,7 +339,16 @@ class ScoreBuilder:
             expected=n if expected is None else expected,
             missing=missing,
             derived=frozenset(self._derived),
+            answer=np.array(self._answer, dtype=np.int64)[order],
         )
+
+
+def _answer_code(score: Score) -> int:
+    """Return a number that scores of one reading share: what was read but for case, else the value alone.
+
+    Python's own hash differs from process to process, so that nothing but equality may depend on it.
+    """
+    return hash(score.value if score.extracted is None else str(score.extracted).casefold())
 
 
 def _column(codes: array[int], names: dict[str, int], order: NDArray[np.intp]) -> Column:

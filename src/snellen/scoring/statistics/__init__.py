@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from snellen.scoring.statistics.bootstrap import composite, each_of_scores, of_scores, of_sums
 from snellen.scoring.statistics.intervals import (
-    Spread,
     interval,
     jeffreys,
     macro_mean,
     mean,
     mean_of,
     scored,
-    spread,
-    spread_metrics,
     wilson,
     with_cluster,
 )
@@ -30,6 +27,7 @@ from snellen.scoring.statistics.prediction_powered import (
     prediction_powered,
     reviewed_share,
 )
+from snellen.scoring.statistics.repeats import Spread, repeat_metrics, spread
 
 if TYPE_CHECKING:
     from snellen.scoring.statistics.multiple import holm, letters
@@ -71,11 +69,11 @@ __all__ = [
     "of_scores",
     "of_sums",
     "prediction_powered",
+    "repeat_metrics",
     "reviewed_share",
     "scored",
     "smallest_detectable",
     "spread",
-    "spread_metrics",
     "wilson",
     "with_cluster",
 ]
