@@ -183,7 +183,7 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
     ] = None
     min_frames: Annotated[int | None, Setting("Minimum frames per video under --fps.", 1)] = None
     max_frames: Annotated[int | None, Setting("Maximum frames per video under --fps; 768 without it.", 1)] = None
-    sampling: Annotated[
+    frame_places: Annotated[
         Literal["ends", "middle", "inside"] | None,
         Setting(
             "Places of --frames: evenly from the first frame to the last (ends), in the middle of equal segments "

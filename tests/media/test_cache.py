@@ -259,7 +259,7 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "fps": None,
         "min_frames": None,
         "max_frames": None,
-        "sampling": None,
+        "frame_places": None,
         "timestamps": False,
         "video": "frames",
         "min_pixels": None,

@@ -85,11 +85,11 @@ def test_what_a_benchmark_declares_holds_where_the_user_says_nothing():
     assert picked(declared, frames=2) == [0, 99], "the user's number takes the place of a rate"
     assert picked(declared, fps=0.1) == [0]
     assert picked(declared, max_frames=3) == picked(fps=2.0, max_frames=3)
-    middle = Video(usual=MediaSettings(frames=4, sampling="middle"))
+    middle = Video(usual=MediaSettings(frames=4, frame_places="middle"))
     assert picked(middle, frames=2) == frame_numbers(100, 2, "middle"), "another number, at the declared places"
-    assert picked(middle, sampling="ends") == frame_numbers(100, 4), "typed places come first, the usual ones too"
+    assert picked(middle, frame_places="ends") == frame_numbers(100, 4), "typed places come first, the usual ones too"
     assert picked(middle, fps=0.1) == [0]
-    assert picked(Video(usual=MediaSettings(frames=4, sampling="middle"))) == frame_numbers(100, 4, "middle")
+    assert picked(Video(usual=MediaSettings(frames=4, frame_places="middle"))) == frame_numbers(100, 4, "middle")
     shown = effective(declared, MediaSettings())
     assert frames_rule(shown) == "2 frames a second, at most 6, with their times"
     assert effective(declared, MediaSettings(frames=2)).timestamps, "they are part of the question"
@@ -100,7 +100,7 @@ def test_settings_that_contradict_each_other_are_refused():
         (MediaSettings(frames=4, max_frames=8), "--max-frames 8 bounds"),
         (MediaSettings(fps=1.0, min_frames=9, max_frames=8), "--min-frames 9 is more"),
         (MediaSettings(fps=1.0, min_frames=1000), "--min-frames 1000 is more"),
-        (MediaSettings(fps=1.0, sampling="middle"), "no effect on --fps"),
+        (MediaSettings(fps=1.0, frame_places="middle"), "no effect on --fps"),
         (MediaSettings(video="native", timestamps=True), "--timestamps would change it"),
     ):
         with pytest.raises(UsageError, match=words):

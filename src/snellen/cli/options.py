@@ -261,7 +261,7 @@ class MediaOptions:
     fps: float | None = option_of(MediaSettings, "fps")
     min_frames: int | None = option_of(MediaSettings, "min_frames")
     max_frames: int | None = option_of(MediaSettings, "max_frames")
-    sampling: Literal["ends", "middle", "inside"] | None = option_of(MediaSettings, "sampling")
+    frame_places: Literal["ends", "middle", "inside"] | None = option_of(MediaSettings, "frame_places")
     timestamps: bool = option_of(MediaSettings, "timestamps")
     video: Literal["frames", "native"] = option_of(MediaSettings, "video")
     blank_images: bool = option_of(MediaSettings, "blank")

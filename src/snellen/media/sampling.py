@@ -2,7 +2,7 @@
 
 Settings of the user come first, then those of the benchmark (`Video.usual`), else 8 frames by number.
 
-By number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise, by `sampling` (`ends`), with k
+By number (`MediaSettings.frames`): of T frames at most N are sent. T <= N: all of them. Otherwise, by `frame_places` (`ends`), with k
 from 0 to N - 1:
 
 - `ends`: frame k * (T - 1) // (N - 1), so the first and the last are among them; N = 1 takes (T - 1) // 2.
@@ -78,7 +78,7 @@ class Timeline(Struct, frozen=True):
         return max(bisect_left(self.stamps, ceil((time - self.early) / self.tick)) - 1, 0)
 
 
-def frame_numbers(total: int, wanted: int, sampling: str | None = None) -> list[int]:
+def frame_numbers(total: int, wanted: int, places: str | None = None) -> list[int]:
     """Return the numbers of the frames that are sent, rising, from 0; the rules are at the top of this file.
 
     Raises:
@@ -88,10 +88,10 @@ def frame_numbers(total: int, wanted: int, sampling: str | None = None) -> list[
         raise ValueError(f"{wanted} frames were asked for; at least 1 is needed")
     if total <= wanted:
         return list(range(total))
-    if sampling == "middle":
+    if places == "middle":
         segment = Fraction(total - 1, wanted)
         return [floor(segment / 2 + round(segment * k)) for k in range(wanted)]
-    if sampling == "inside":
+    if places == "inside":
         return [(k + 1) * total // (wanted + 1) for k in range(wanted)]
     if wanted == 1:
         return [(total - 1) // 2]
@@ -125,10 +125,10 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
             "--min-frames and --max-frames bound the frames of a rate, and no rate is given",
             "Add --fps, or use --frames.",
         )
-    if rule.fps is not None and settings.sampling is not None:
+    if rule.fps is not None and settings.frame_places is not None:
         raise MediaError(
-            f"--sampling {settings.sampling} places a number of frames, and {rule.fps:g} a second are declared",
-            "Add --frames, or omit --sampling.",
+            f"--frame-places {settings.frame_places} places a number of frames, and {rule.fps:g} a second are declared",
+            "Add --frames, or omit --frame-places.",
         )
     return structs.replace(
         settings,
@@ -136,7 +136,7 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
         fps=rule.fps,
         min_frames=settings.min_frames or rule.min_frames,
         max_frames=settings.max_frames or rule.max_frames,
-        sampling=settings.sampling or usual.sampling if rule.fps is None else None,
+        frame_places=settings.frame_places or usual.frame_places if rule.fps is None else None,
         timestamps=settings.timestamps or usual.timestamps,
     )
 
@@ -147,7 +147,7 @@ def frames_rule(settings: MediaSettings) -> str:
     if settings.fps is not None:
         least = f"at least {settings.min_frames}, " if settings.min_frames else ""
         return f"{settings.fps:g} frames a second, {least}at most {settings.max_frames or TIMES}{times}"
-    return f"{settings.frames or FRAMES} frames, {_PLACES[settings.sampling or 'ends']}{times}"
+    return f"{settings.frames or FRAMES} frames, {_PLACES[settings.frame_places or 'ends']}{times}"
 
 
 _PLACES = {
@@ -191,7 +191,7 @@ def chosen(timeline: Timeline, video: Video, settings: MediaSettings, key: str) 
         check_own_frames(video.pick.name, settings)
         return _by_number(timeline, first, _picked(video.pick, total, timeline.rate, key))
     if settings.fps is None:
-        return _by_number(timeline, first, frame_numbers(total, settings.frames or FRAMES, settings.sampling))
+        return _by_number(timeline, first, frame_numbers(total, settings.frames or FRAMES, settings.frame_places))
     times = frame_times(end - start - timeline.early, settings.fps, settings.max_frames or TIMES)
     least = settings.min_frames or 1
     if len(times) < least:

@@ -30,7 +30,7 @@ _CHANGES = {
     "fps": "--fps",
     "min_frames": "--min-frames",
     "max_frames": "--max-frames",
-    "sampling": "--sampling",
+    "frame_places": "--frame-places",
     "timestamps": "--timestamps",
     "blank": "--blank-images",
     "corrupt": "--corrupt",
@@ -39,7 +39,7 @@ _CHANGES = {
     "bands": "--bands",
 }
 
-OF_VIDEOS = ("frames", "fps", "min_frames", "max_frames", "sampling", "timestamps", "video")
+OF_VIDEOS = ("frames", "fps", "min_frames", "max_frames", "frame_places", "timestamps", "video")
 """Settings that concern videos alone."""
 
 
@@ -91,9 +91,9 @@ def _check_frames(settings: MediaSettings) -> None:
         )
     if least and least > (most or TIMES):
         raise UsageError(f"--min-frames {least} is more than --max-frames {most or TIMES}.", "Give a smaller minimum.")
-    if settings.fps is not None and settings.sampling is not None:
+    if settings.fps is not None and settings.frame_places is not None:
         raise UsageError(
-            f"--sampling {settings.sampling} places the frames of --frames, and has no effect on --fps.",
+            f"--frame-places {settings.frame_places} places the frames of --frames, and has no effect on --fps.",
             "Omit one of them.",
         )
 

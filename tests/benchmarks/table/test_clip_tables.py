@@ -237,10 +237,10 @@ def test_the_description_of_a_benchmark_says_which_frames_it_sends(tmp_path):
 
 def test_a_placement_of_frames_is_refused_where_a_rate_is_declared(tmp_path, capsys):
     path = declared_clips(tmp_path, "rate = 1")
-    line = ["run", path, "--model", "embedded", "--sampling", "middle", "--out", str(tmp_path / "run")]
+    line = ["run", path, "--model", "embedded", "--frame-places", "middle", "--out", str(tmp_path / "run")]
     assert main(line) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "--sampling middle places a number of frames, and 1 a second are declared Add --frames" in told
+    assert "--frame-places middle places a number of frames, and 1 a second are declared Add --frames" in told
 
 
 def test_a_part_of_a_clip_sent_as_its_file_fails_with_the_option_that_sends_parts(tmp_path):

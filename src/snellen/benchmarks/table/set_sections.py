@@ -213,13 +213,13 @@ class FramesRule(Strict, frozen=True):
         """Return the settings of a table that is no set; None where nothing is declared."""
         if not (self.count or self.rate or self.timestamps):
             return None
-        sampling = cast(Literal["ends", "middle", "inside"] | None, self.rule or None)
+        places = cast(Literal["ends", "middle", "inside"] | None, self.rule or None)
         return MediaSettings(
             frames=self.count or None,
             fps=self.rate or None,
             min_frames=self.least or None,
             max_frames=self.most or None,
-            sampling=sampling,
+            frame_places=places,
             timestamps=self.timestamps,
         )
 
