@@ -155,6 +155,39 @@ class Generation(Struct, frozen=True, omit_defaults=True):
             value="[N]",
         ),
     ] = None
+    top_k: Annotated[int | None, Setting("Draw from the K likeliest tokens.", 1, value="K")] = None
+    min_p: Annotated[
+        float | None, Setting("Draw from tokens of at least this share of the likeliest one's probability.", 0.0, 1.0)
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        Setting("Divide the scores of tokens of the prompt and the reply by this; 1: no penalty.", 0.01, 10.0),
+    ] = None
+    presence_penalty: Annotated[
+        float | None, Setting("Subtract this from the scores of tokens that the reply has.", -2.0, 2.0)
+    ] = None
+    frequency_penalty: Annotated[
+        float | None, Setting("Subtract this for each time that the reply has a token.", -2.0, 2.0)
+    ] = None
+    chat_template_kwargs: Annotated[
+        Mapping[str, Any],
+        Setting("Arguments of the chat template, such as enable_thinking, as a JSON object or @FILE.", value="JSON"),
+    ] = field(default_factory=dict)
+
+    def more_sampling(self) -> dict[str, Any]:
+        """Return the settings by name, among those that not every server and model has, that are set."""
+        named = {name: getattr(self, name) for name in MORE_SAMPLING}
+        return {name: value for name, value in named.items() if value not in (None, {})}
+
+
+MORE_SAMPLING = (
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "chat_template_kwargs",
+)
 
 
 class MediaSettings(Struct, frozen=True, omit_defaults=True):

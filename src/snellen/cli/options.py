@@ -4,7 +4,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -140,6 +140,9 @@ class MovedOptions:
     trust: Trust = False
 
 
+_PARSED = ("stop", "chat_template_kwargs", "sampling")
+
+
 @dataclass(frozen=True)
 class GenerationOptions:
     """Sampling settings of a run."""
@@ -149,16 +152,30 @@ class GenerationOptions:
     max_tokens: int | None = option_of(Generation, "max_tokens")
     temperature: float | None = option_of(Generation, "temperature")
     top_p: float | None = option_of(Generation, "top_p")
+    top_k: int | None = option_of(Generation, "top_k")
+    min_p: float | None = option_of(Generation, "min_p")
+    repetition_penalty: float | None = option_of(Generation, "repetition_penalty")
+    presence_penalty: float | None = option_of(Generation, "presence_penalty")
+    frequency_penalty: float | None = option_of(Generation, "frequency_penalty")
     stop: list[str] | None = option_of(Generation, "stop", default=None)
+    chat_template_kwargs: str | None = option_of(Generation, "chat_template_kwargs", default=None)
+    sampling: str | None = option_of(ModelOptions, "sampling")
 
     def settings(self) -> Generation:
-        """Build the sampling settings; raise UsageError for an empty stop text."""
+        """Build the sampling settings; raise UsageError for an empty stop text, and template arguments that are no object."""
         if "" in (self.stop or ()):
             raise UsageError(
                 "--stop '' is empty; a text at which replies end was expected", "Omit --stop, or name a text."
             )
+        arguments, option = self.chat_template_kwargs, "--chat-template-kwargs"
         return Generation(
-            max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p, stop=tuple(self.stop or ())
+            **{
+                field.name: getattr(self, field.name)
+                for field in fields(GenerationOptions)
+                if field.name not in _PARSED
+            },
+            stop=tuple(self.stop or ()),
+            chat_template_kwargs={} if arguments is None else parse_json_object(arguments, option),
         )
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from snellen.models.api.batches.service import BatchService
 
 MAX_CONCURRENCY = 65_536
+AUTO, CHECKPOINT, GREEDY, NONE = "auto", "checkpoint", "greedy", "none"
+"""Values of `sampling` besides recipes. AUTO, the default of new runs: CHECKPOINT where the checkpoint samples by itself, and
+the benchmark's own temperature before it."""
 PATIENCE_S = 900.0
 START_PATIENCE_S = 30.0
 """Less than for a sample: at the start, the address may be wrong."""
@@ -31,6 +34,15 @@ class ModelOptions(Struct, frozen=True):
     generation: Annotated[
         Generation, Setting("Sampling; what is None is left to the benchmark's prompt, then to the model.")
     ] = Generation()
+    sampling: Annotated[
+        str | None,
+        Setting(
+            "Sampling as the vendor means it: checkpoint (its generation_config.json), greedy, none, a recipe of `snellen "
+            "recipes`, or your own recipe (TOML). Settings that you give count before it.",
+            value="NAME|FILE",
+            default="checkpoint, for local:, vllm: and sglang: where it samples",
+        ),
+    ] = None
     media: Annotated[MediaSettings, Setting("Preparation of images and videos.")] = MediaSettings()
     base_url: Annotated[str | None, Setting("OpenAI-compatible endpoint, up to and including /v1.")] = None
     key_env: Annotated[
@@ -177,6 +189,7 @@ class ModelSettings(TypedDict, total=False):
     """Fields of ModelOptions as keywords of Python functions; ModelOptions says what each is and its default."""
 
     generation: Generation
+    sampling: str | None
     media: MediaSettings
     base_url: str | None
     key_env: str | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 import msgspec
@@ -12,15 +13,17 @@ from msgspec import Struct
 
 from snellen.errors import BadRequestError, DataError, InputError, ModelError, PreflightError, UsageError
 from snellen.media import MediaCache
-from snellen.models.base import Model, ModelOptions, effective
+from snellen.models.base import Model, ModelOptions
 from snellen.models.local.chat_template import (
     Conversation,
     content_digest,
     converse,
     omitted_by_template,
+    require_arguments,
     require_written,
 )
 from snellen.models.local.checkpoint import Checkpoint, find
+from snellen.models.local.own_sampling import OwnSampling
 from snellen.sources import cache_folder
 from snellen.types import Generation, Prompt, Response, Usage
 
@@ -132,6 +135,7 @@ class EngineModel(Model):
             **self._find().origin,
             "dtype": self._options.dtype,
             "engine_args": dict(self._options.engine_args),
+            **({"sampling": own} if (own := self._sampling.fields) else {}),
         }
 
     async def preflight(self) -> None:
@@ -197,6 +201,11 @@ class EngineModel(Model):
         self._processor = None
         self._media.close()
 
+    @cached_property
+    def _sampling(self) -> OwnSampling:
+        """Return what samples. Raises PreflightError."""
+        return OwnSampling(self._options, self._find().folder, self.name)
+
     def _find(self) -> Checkpoint:
         if self._checkpoint is None:
             self._checkpoint = find(self._path, self._options.revision)
@@ -245,6 +254,7 @@ class EngineModel(Model):
                 f"{self._path} has no chat template.",
                 "Add chat_template.jinja to the folder, or use another checkpoint.",
             )
+        require_arguments(processor, self._options.generation.chat_template_kwargs, self.name)
         self._omitted = omitted_by_template(processor)
         self._processor = processor
         self._control_tokens = tuple(sorted(map(str, processor.tokenizer.all_special_tokens)))
@@ -258,18 +268,18 @@ class EngineModel(Model):
                 f"the question holds {token!r}, a control token of this model, which an engine would not read as text.",
                 "Use --model local:NAME for such questions.",
             )
+        generation = self._sampling.of(prompt.generation)
         try:
             text = self._processor.apply_chat_template(
-                conversation.messages, add_generation_prompt=True, tokenize=False
+                conversation.messages, add_generation_prompt=True, tokenize=False, **generation.chat_template_kwargs
             )
         except Exception as error:  # a template may raise anything on what it does not accept
             raise BadRequestError(f"the chat template does not accept this prompt: {error}") from error
         images = [part["image"] for message in conversation.messages for part in message["content"] if "image" in part]
-        generation = effective(self._options.generation, prompt.generation)
-        return EngineRequest(text, images, self._sampling(generation, prompt, conversation))
+        return EngineRequest(text, images, self._settings(generation, prompt, conversation))
 
-    def _sampling(self, generation: Generation, prompt: Prompt, conversation: Conversation) -> EngineSampling:
-        """Return the settings of one prompt: greedy unless a temperature or top_p is requested, as for local models."""
+    def _settings(self, generation: Generation, prompt: Prompt, conversation: Conversation) -> EngineSampling:
+        """Return the settings of one prompt, greedy or sampled as for local models. Both engines have our names of them."""
         from snellen.models.local.generate import row_seed, settings_for
 
         settings = settings_for(generation, first_json=False, own_limit=self._own_limit)
@@ -277,6 +287,12 @@ class EngineModel(Model):
         if settings.temperature > 0:
             run_seed = self._options.seed if generation.seed is None else generation.seed
             seed = row_seed(run_seed, content_digest(prompt, conversation)) % 2**SEED_BITS
+        more = {name: value for name, value in generation.more_sampling().items() if name != "chat_template_kwargs"}
         return EngineSampling(
-            settings.max_new_tokens, settings.temperature, settings.top_p, settings.stop, seed, dict(generation.extra)
+            settings.max_new_tokens,
+            settings.temperature,
+            settings.top_p,
+            settings.stop,
+            seed,
+            {**more, **generation.extra},
         )

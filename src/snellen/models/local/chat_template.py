@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from PIL import Image as pillow
 
-from snellen.errors import BadRequestError
+from snellen.errors import BadRequestError, PreflightError
 from snellen.media import clip_parts, open_image, shown_at_most
 from snellen.media.clip_parts import spoken_text
 from snellen.models.local.native_video import NativeClip
@@ -115,10 +117,10 @@ def _content(
     return content
 
 
-def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
+def encode(loaded: Loaded, conversations: Sequence[Conversation], template: Mapping[str, Any]) -> Any:
     """Return tensors of a batch: input_ids and attention_mask [rows, tokens], padded on the left, and the images.
 
-    Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for an image or an end.
+    `template` holds arguments of the chat template. Text of a question is text: `<image>` or `</s>` inside it stands for its letters, never for an image or an end.
 
     Raises:
         BadRequestError: a prompt is longer than the model's context, or holds a control token that this processor
@@ -129,7 +131,9 @@ def encode(loaded: Loaded, conversations: Sequence[Conversation]) -> Any:
     messages = [conversation.messages for conversation in conversations]
     videos = [metadata for conversation in conversations for metadata in conversation.videos]
     inputs = (
-        _tokenized(loaded, messages, videos) if token is None else _tokenized_as_text(loaded, messages, token, videos)
+        _tokenized(loaded, messages, videos, template)
+        if token is None
+        else _tokenized_as_text(loaded, messages, token, videos, template)
     )
     longest = int(inputs["attention_mask"].sum(dim=1).max())
     if loaded.context is not None and longest >= loaded.context:
@@ -147,7 +151,12 @@ def _holds(conversations: Sequence[Conversation], token: str) -> bool:
 
 
 def _tokenized(
-    loaded: Loaded, messages: Sequence[list[dict[str, Any]]], videos: Sequence[Any], *, sanitize: bool = False
+    loaded: Loaded,
+    messages: Sequence[list[dict[str, Any]]],
+    videos: Sequence[Any],
+    template: Mapping[str, Any],
+    *,
+    sanitize: bool = False,
 ) -> Any:
     of_videos = {"video_metadata": list(videos), "do_sample_frames": False} if videos else {}
     return loaded.processor.apply_chat_template(
@@ -158,11 +167,16 @@ def _tokenized(
         return_tensors="pt",
         sanitize_control_tokens=sanitize,
         processor_kwargs={"padding": True, "padding_side": "left", **of_videos},
+        **template,
     )
 
 
 def _tokenized_as_text(
-    loaded: Loaded, messages: Sequence[list[dict[str, Any]]], token: str, videos: Sequence[Any]
+    loaded: Loaded,
+    messages: Sequence[list[dict[str, Any]]],
+    token: str,
+    videos: Sequence[Any],
+    template: Mapping[str, Any],
 ) -> Any:
     """Return tensors of prompts whose texts hold control tokens; each is encoded as its letters.
 
@@ -172,9 +186,9 @@ def _tokenized_as_text(
     blanked = [
         [{**turn, "content": [_without_text(part) for part in turn["content"]]} for turn in one] for one in messages
     ]
-    needed = set(_tokenized(loaded, blanked, videos))
+    needed = set(_tokenized(loaded, blanked, videos, template))
     try:
-        inputs = _tokenized(loaded, messages, videos, sanitize=True)
+        inputs = _tokenized(loaded, messages, videos, template, sanitize=True)
     except (ValueError, NotImplementedError):
         inputs = {}
     if needed - set(inputs):
@@ -190,13 +204,28 @@ def _without_text(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "text": "text"} if part["type"] == "text" else part
 
 
-def rendered(loaded: Loaded, conversations: Sequence[Conversation]) -> list[str]:
+def rendered(loaded: Loaded, conversations: Sequence[Conversation], template: Mapping[str, Any]) -> list[str]:
     """Return the prompts as the chat template writes them, with one marker an image: for the traces."""
     return list(
         loaded.processor.apply_chat_template(
-            [conversation.messages for conversation in conversations], add_generation_prompt=True, tokenize=False
+            [conversation.messages for conversation in conversations],
+            add_generation_prompt=True,
+            tokenize=False,
+            **template,
         )
     )
+
+
+def require_arguments(processor: Any, arguments: Mapping[str, Any], name: str) -> None:
+    """Raise PreflightError for an argument that a model's chat template does not read, and so would drop in silence."""
+    template = str(getattr(processor, "chat_template", None) or processor.tokenizer.chat_template)
+    own = signature(processor.apply_chat_template).parameters
+    for argument in arguments:
+        if argument in own or re.search(rf"\b{re.escape(argument)}\b", template) is None:
+            raise PreflightError(
+                f"--chat-template-kwargs has {argument!r}, which the chat template of {name} does not read.",
+                "Omit it, or correct its name by the model's card.",
+            )
 
 
 def omitted_by_template(processor: Any) -> frozenset[str]:

@@ -16,9 +16,12 @@ from transformers import (
     GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
     TemperatureLogitsWarper,
+    TopKLogitsWarper,
     TopPLogitsWarper,
 )
 
@@ -30,7 +33,11 @@ DEFAULT_MAX_NEW_TOKENS = 1024  # where neither the user, the benchmark nor the c
 
 
 class BatchSettings(Struct, frozen=True):
-    """Settings that the rows of one batch share. `extra` is JSON of further arguments of `generate`."""
+    """Settings that the rows of one batch share.
+
+    `extra` and `template` are JSON of further arguments of `generate`, and of arguments of the chat template.
+    `repetition_penalty` None: that of the checkpoint.
+    """
 
     max_new_tokens: int
     temperature: float
@@ -38,6 +45,12 @@ class BatchSettings(Struct, frozen=True):
     stop: tuple[str, ...]
     first_json: bool
     extra: str
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    template: str = "{}"
 
 
 class Reply(Struct, frozen=True):
@@ -53,12 +66,12 @@ class Reply(Struct, frozen=True):
 def settings_for(generation: Generation, first_json: bool, own_limit: int | None) -> BatchSettings:
     """Return BatchSettings of one prompt, from what the run and the prompt ask for together and the checkpoint's length limit.
 
-    Greedy unless a temperature above 0 or a top_p is asked for, whatever the checkpoint prefers: the same question gets
-    the same answer.
+    Greedy unless a temperature above 0, or top_p, top_k or min_p, is asked for: the same question gets the same answer.
     """
     temperature = generation.temperature
     if temperature is None:
-        temperature = 0.0 if generation.top_p is None else 1.0
+        unset = (generation.top_p, generation.top_k, generation.min_p) == (None, None, None)
+        temperature = 0.0 if unset else 1.0
     return BatchSettings(
         max_new_tokens=generation.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
         temperature=temperature,
@@ -66,6 +79,12 @@ def settings_for(generation: Generation, first_json: bool, own_limit: int | None
         stop=generation.stop,
         first_json=first_json,
         extra=json.dumps(dict(generation.extra), sort_keys=True),
+        top_k=generation.top_k,
+        min_p=generation.min_p,
+        repetition_penalty=generation.repetition_penalty,
+        presence_penalty=generation.presence_penalty or 0.0,
+        frequency_penalty=generation.frequency_penalty or 0.0,
+        template=json.dumps(dict(generation.chat_template_kwargs), sort_keys=True),
     )
 
 
@@ -107,6 +126,10 @@ def generate(
     watch = _Watch(tokenizer, settings, width, rooms, stopped)
     config = _config(model.generation_config, longest, tokenizer.pad_token_id)
     extra = json.loads(settings.extra)
+    penalty, config.repetition_penalty = config.repetition_penalty, 1.0  # ours does not see the padding of the batch
+    if settings.repetition_penalty is not None or "repetition_penalty" in extra:
+        penalty = settings.repetition_penalty
+    steps = [*_penalties(settings, penalty, inputs["attention_mask"]), *_sampling(settings, seeds, model.device)]
     with (
         torch.inference_mode(loaded.inference_mode),
         torch.no_grad(),
@@ -118,7 +141,7 @@ def generate(
                 **cache,
                 generation_config=config,
                 stopping_criteria=StoppingCriteriaList([watch]),
-                logits_processor=_sampling(settings, seeds, model.device),
+                logits_processor=LogitsProcessorList(steps),
                 **extra,
             )
     rows = output[:, width:].tolist()
@@ -186,15 +209,60 @@ def _end_tokens(config: GenerationConfig, tokenizer: Any) -> frozenset[int]:
     return frozenset([ends] if isinstance(ends, int) else ends or [])
 
 
-def _sampling(settings: BatchSettings, seeds: Sequence[int], device: Any) -> LogitsProcessorList:
+def _penalties(settings: BatchSettings, repetition: float | None, attended: torch.Tensor) -> list[LogitsProcessor]:
+    """Return the penalties on tokens; `attended` [rows, tokens of the prompts] is 0 at padding."""
+    steps: list[LogitsProcessor] = []
+    if repetition not in (None, 1.0):
+        steps.append(_RepetitionPenalty(float(repetition), attended))
+    if settings.presence_penalty or settings.frequency_penalty:
+        steps.append(_ReplyPenalties(settings.presence_penalty, settings.frequency_penalty, attended.shape[1]))
+    return steps
+
+
+def _sampling(settings: BatchSettings, seeds: Sequence[int], device: Any) -> list[LogitsProcessor]:
+    """Return what transformers' own sampling does to scores, in its order, and the draw; nothing for greedy decoding."""
     if settings.temperature <= 0:
-        return LogitsProcessorList()
+        return []
     steps: list[LogitsProcessor] = []
     if settings.temperature != 1.0:
         steps.append(TemperatureLogitsWarper(settings.temperature))
+    if settings.top_k is not None:
+        steps.append(TopKLogitsWarper(settings.top_k))
     if settings.top_p < 1.0:
         steps.append(TopPLogitsWarper(settings.top_p))
-    return LogitsProcessorList([*steps, _Draw(seeds, device)])
+    if settings.min_p is not None:
+        steps.append(MinPLogitsWarper(settings.min_p))
+    return [*steps, _Draw(seeds, device)]
+
+
+class _RepetitionPenalty(LogitsProcessor):
+    """transformers' repetition penalty over prompt and reply, but not over the padding that a row has for its neighbours."""
+
+    def __init__(self, penalty: float, attended: torch.Tensor) -> None:
+        self._penalty = RepetitionPenaltyLogitsProcessor(penalty)
+        self._padding = attended == 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        rows, width = self._padding.shape
+        prompts = input_ids[:, :width]
+        padding = self._padding.repeat_interleave(len(input_ids) // rows, dim=0)  # beams of a row follow each other
+        prompts = torch.where(padding, prompts[:, -1:], prompts)  # the last token of a prompt is never padding
+        return self._penalty(torch.cat([prompts, input_ids[:, width:]], dim=1), scores)  # type: ignore[no-any-return]
+
+
+class _ReplyPenalties(LogitsProcessor):
+    """Presence and frequency penalties over the tokens of the reply.
+
+    Source: OpenAI's API guide, frequency and presence penalties: score - count * frequency - (count > 0) * presence.
+    """
+
+    def __init__(self, presence: float, frequency: float, width: int) -> None:
+        self._presence, self._frequency, self._width = presence, frequency, width
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        reply = input_ids[:, self._width :]
+        counts = torch.zeros_like(scores).scatter_add_(1, reply, torch.ones_like(reply, dtype=scores.dtype))
+        return scores - self._frequency * counts - self._presence * (counts > 0)
 
 
 class _Draw(LogitsProcessor):

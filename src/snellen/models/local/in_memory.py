@@ -10,12 +10,14 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from snellen.errors import UsageError
 from snellen.models.base import Model, ModelOptions
 from snellen.models.local.model import LocalModel, require_usable
+from snellen.models.local.own_sampling import OwnSampling
 
 if TYPE_CHECKING:
     from snellen.models.local.checkpoint import Loaded
@@ -143,6 +145,10 @@ class MemoryModel(LocalModel):
             "stop_after_first_json": self._options.stop_after_first_json,
             **self._decoding(),
         }
+
+    @cached_property
+    def _sampling(self) -> OwnSampling:
+        return OwnSampling(self._options, None, self.name)
 
     def _load(self) -> Loaded:
         from snellen.models.local.checkpoint import prepared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import msgspec
 from snellen.errors import BadRequestError, MissingExtraError, ModelError, UsageError
 from snellen.installation import install_hint
 from snellen.media import MediaCache, check_settings
-from snellen.models.base import Model, ModelOptions, effective
+from snellen.models.base import AUTO, CHECKPOINT, Model, ModelOptions
 from snellen.models.local.batching import Batches, Job
 from snellen.models.local.chat_template import (
     MOST_SIZES,
@@ -30,11 +31,13 @@ from snellen.models.local.chat_template import (
     omitted_by_template,
     processed_images,
     rendered,
+    require_arguments,
     require_written,
     size_of,
 )
 from snellen.models.local.checkpoint import VIDEO_PART, Checkpoint, NoVideoPart, find
 from snellen.models.local.native_video import LOSSLESS, native_clip
+from snellen.models.local.own_sampling import OwnSampling
 from snellen.sources import cache_folder
 from snellen.types import Image, Prompt, Response, Usage, Video
 
@@ -86,6 +89,11 @@ def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
             "Omit compile, or evaluate the saved checkpoint as local:PATH.",
         )
     if in_memory:
+        if options.sampling in (AUTO, CHECKPOINT):
+            raise UsageError(
+                f"sampling is {options.sampling!r}, but a model in memory has no generation_config.json.",
+                "Omit it, choose greedy or a recipe, or pass generation=Generation(temperature=…).",
+            )
         own = {"device": options.device != "auto", "dtype": options.dtype != "auto", "revision": bool(options.revision)}
         for name in (name for name, is_set in own.items() if is_set):
             raise UsageError(
@@ -201,7 +209,13 @@ class LocalModel(Model):
             "dtype": dtype,
             "stop_after_first_json": self._options.stop_after_first_json,
             **self._decoding(),
+            **({"sampling": own} if (own := self._sampling.fields) else {}),
         }
+
+    @cached_property
+    def _sampling(self) -> OwnSampling:
+        """Return what samples. Raises PreflightError."""
+        return OwnSampling(self._options, self._found().folder, self.name)
 
     def _decoding(self) -> dict[str, Any]:
         """Return cache and compilation where they are not the usual ones: near ties may fall the other way with them."""
@@ -278,6 +292,7 @@ class LocalModel(Model):
             if self._batches is not None:
                 return
             loaded = self._loaded = self._shared.loaded = self._shared.loaded or self._load()
+            require_arguments(loaded.processor, self._options.generation.chat_template_kwargs, self.name)
             self._static = self._static_decoding(loaded)
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
@@ -326,7 +341,7 @@ class LocalModel(Model):
         batches, readers, loaded = self._batches, self._readers, self._loaded
         if batches is None or readers is None or loaded is None:
             raise ModelError("the model is closed and takes no more prompts.")
-        generation = effective(self._options.generation, prompt.generation)
+        generation = self._sampling.of(prompt.generation)
         own_limit = loaded.model.generation_config.max_new_tokens
         settings = settings_for(generation, self._options.stop_after_first_json, own_limit)
         seed = self._options.seed if generation.seed is None else generation.seed
@@ -346,7 +361,9 @@ class LocalModel(Model):
         conversations = [job.content.result().conversation for job in jobs]
         rows = len(jobs) if self._static is None else self._static.rows(len(jobs), self.batch_limit)
         filled = [*conversations, *[conversations[0]] * (rows - len(jobs))]
-        return EncodedBatch(encode(loaded, filled), rendered(loaded, conversations))
+        settings, _ = jobs[0].batch_key
+        template = json.loads(settings.template)
+        return EncodedBatch(encode(loaded, filled, template), rendered(loaded, conversations, template))
 
     def _read(self, prompt: Prompt, seed: int | None) -> RowContent:
         from snellen.models.local.generate import row_seed
