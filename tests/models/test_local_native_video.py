@@ -75,7 +75,7 @@ def test_tensors_and_timestamps_are_those_of_the_processors_own_call(opened):
         cache.frames,
         lambda video: native_clip(video, own.processor, cache.frames),
     )
-    found = encode(prepared(own.processor, own.model), [made])
+    found = encode(prepared(own.processor, own.model), [made], {})
     assert set(found) == set(expected)
     for name, value in expected.items():
         assert torch.equal(torch.as_tensor(found[name]), torch.as_tensor(value)), name

@@ -88,6 +88,7 @@ COMMANDS = {
     ),
     "agents": ListedCommand("snellen.cli.agents:group", "Install and list agents.", OTHER),
     "list": ListedCommand("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
+    "recipes": ListedCommand("snellen.cli.recipes:recipes", "List recipes of sampling, with their sources.", OTHER),
     "doctor": ListedCommand("snellen.cli.doctor:doctor", "Check this machine's setup.", OTHER),
     "version": ListedCommand("snellen.cli.app:version", "Print the version.", OTHER),
 }

@@ -17,7 +17,7 @@ from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import JUDGED, RunFolder
 from snellen.errors import FingerprintError, PluginError, RunError, RunLockedError, SnellenError, UsageError
 from snellen.plugin_errors import plugin_fault
-from snellen.runs.caveats import empty_replies, reply_faults, shown_videos
+from snellen.runs.caveats import empty_replies, reply_faults, title_part
 from snellen.runs.coordinates import coordinates_line, odd_line
 from snellen.scoring.metric_text import bracketed, is_detail, legend, mark, span
 from snellen.types import Metric
@@ -369,8 +369,7 @@ def other_judge(run: Run) -> str:
 
 
 def _part(run: Run) -> str:
-    shown = shown_videos(run.meta)
-    return protocol(run.meta) + (f" · {shown}" if shown else "") + _run_part(run) + other_judge(run)
+    return protocol(run.meta) + title_part(run.meta) + _run_part(run) + other_judge(run)
 
 
 def _run_part(run: Run) -> str:

@@ -177,6 +177,7 @@ def perform_call(
     """Run benchmarks with the options of a call; None with --dry-run. `prepare` may settle what no option does."""
     from snellen.benchmarks.registry import find, lasting_name
     from snellen.cli import environment
+    from snellen.runs.recipes import with_recipe
     from snellen.runs.settings import run_spec
 
     options, judging, output = call.options, call.judging, call.output
@@ -200,7 +201,7 @@ def perform_call(
     base = run_spec("", "", run_settings)
     models = list(dict.fromkeys(settings.model))
     prepared = [
-        prepare(_without_endpoint(structs.replace(base, benchmark=name, model=model), models), found[name])
+        prepare(with_recipe(_without_endpoint(structs.replace(base, benchmark=name, model=model), models)), found[name])
         for name in found
         for model in models
     ]

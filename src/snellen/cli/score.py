@@ -312,10 +312,10 @@ def _show_metrics(results: Path, summary: Summary, answered: int, by_judge: str,
     is_run = (results / "run_meta.json").is_file()
     asked = ""
     if is_run:
-        from snellen.runs.caveats import shown_videos
+        from snellen.runs.caveats import title_part
 
         meta = RunFolder(results).meta()
-        asked = protocol(meta) + (f" · {shown}" if (shown := shown_videos(meta)) else "")
+        asked = protocol(meta) + title_part(meta)
     show(_table(summary, answered, asked + by_judge, every=every))
 
 

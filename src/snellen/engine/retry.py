@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from msgspec import Struct, structs
 
@@ -20,7 +21,7 @@ from snellen.models.base import PATIENCE_S, Model
 from snellen.plugin_errors import place_of
 from snellen.redaction import redact
 from snellen.redaction.gold import strike
-from snellen.types import NOWHERE, Failure, Generation, Image, Prompt, Record, Response, Text, Video
+from snellen.types import NOWHERE, Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
 SILENT_S = 2.0
 """A server is not taken for dead in less time, however small the patience."""
@@ -62,6 +63,29 @@ class Refused(Exception):
         self.error, self.waited_s = error, waited_s
 
 
+class Seeds(Struct, frozen=True):
+    """Seeds of the prompts of a run, where there is a `seed`: the same for a resumed run as for an undisturbed one.
+
+    `by_sample`: one for each (sample, repeat), so that neither runs with other seeds nor equal questions share a draw. Else
+    `seed` + repeat: where the user set the seed that requests carry, and in earlier runs.
+    """
+
+    seed: int | None
+    by_sample: bool = False
+
+    def prompt(self, sample: Sample, repeat: int) -> Prompt:
+        """Return the prompt of one repeat of a sample with its seed; the first one of `seed` + repeat needs none."""
+        prompt, seed = sample.prompt, self.seed
+        if seed is None or (repeat == 0 and not self.by_sample):
+            return prompt
+        if self.by_sample:
+            material = f"{seed}/{repeat}/{sample.id}".encode("utf-8", "surrogatepass")
+            seed = int.from_bytes(blake2b(material, digest_size=4).digest()) >> 1  # engines take 31 bits
+        else:
+            seed += repeat
+        return structs.replace(prompt, generation=structs.replace(prompt.generation or Generation(), seed=seed))
+
+
 class PacedModel:
     """A model behind the gate, which learns from each reply how fast the server takes requests."""
 
@@ -69,14 +93,14 @@ class PacedModel:
         self,
         model: Model,
         gate: Gate,
-        seed: int | None,
+        seeds: Seeds,
         *,
         patience_s: float,
         timeout_s: float = 300.0,
         count_tokens: bool = False,
     ) -> None:
         self.gate = gate
-        self._model, self._seed = model, seed
+        self._model, self._seeds = model, seeds
         self._patience_s, self._timeout_s = patience_s, timeout_s
         self._count_tokens = count_tokens
 
@@ -91,7 +115,7 @@ class PacedModel:
             Refused: the server did not take the request.
             ModelError: it was taken, and there is no answer.
         """
-        prompt = repeated_prompt(question.sample.prompt, question.repeat, self._seed)
+        prompt = self._seeds.prompt(question.sample, question.repeat)
         ticket = await self.gate.enter(_estimate(prompt) if self._count_tokens else 0.0, first=first)
         if ticket is None:
             return None
@@ -131,14 +155,6 @@ class PacedModel:
             gate.timed_out(ticket, self._timeout_s)
         else:
             gate.answered(ticket)
-
-
-def repeated_prompt(prompt: Prompt, repeat: int, seed: int | None) -> Prompt:
-    """Return the prompt of one repeat of a sample: from the second on with a seed of its own, where there is a seed."""
-    if repeat == 0 or seed is None:
-        return prompt
-    generation = prompt.generation or Generation()
-    return structs.replace(prompt, generation=structs.replace(generation, seed=seed + repeat))
 
 
 def _estimate(prompt: Prompt) -> float:

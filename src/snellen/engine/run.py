@@ -195,7 +195,7 @@ def layers(
     paced = PacedModel(
         session.model,
         gate,
-        seed,
+        session.seeds,
         patience_s=backoff.patience_s,
         timeout_s=options.timeout_s,
         count_tokens=options.tpm is not None,

@@ -50,6 +50,9 @@ def _is_redacted(content: bytes) -> bool:
 class RunSpec(Struct, frozen=True, kw_only=True):
     """Settings of a run, as `snellen rerun` repeats them. Holds names of keys, never keys.
 
+    `recipe` is what `options.sampling` named, once the settings hold it. `seeds` is `sample` where each (sample, repeat) has a
+    seed of its own; None: a repeat's seed is the run's and its number added, the rule of earlier runs.
+
     `nproc` and `ray` both None: this process answers alone (snellen.engine.ray). Examples: snellen.engine.study.
     """
 
@@ -134,6 +137,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "command takes them up."
         ),
     ] = False
+    recipe: str | None = None
+    seeds: str | None = None
     poll_s: Annotated[
         float | None,
         Setting(

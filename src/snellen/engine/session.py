@@ -17,7 +17,7 @@ from snellen.engine.progress import LiveScores, Progress
 from snellen.engine.questions import Feed, Outcome, Question
 from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
-from snellen.engine.retry import Backoff
+from snellen.engine.retry import Backoff, Seeds
 from snellen.engine.run_folder import Coverage, RunFolder, RunMeta, RunSpec
 from snellen.engine.stopping import FailureLimit, SpendingLimit, Stop, require_price
 from snellen.engine.study import require_supported
@@ -62,6 +62,12 @@ class Session:
         """
         seed = self.spec.options.generation.seed
         return self.model.seed if seed is None else seed
+
+    @property
+    def seeds(self) -> Seeds:
+        """Return the seeds of its prompts."""
+        own = self.spec.options.generation.seed is None and self.spec.seeds == "sample"
+        return Seeds(self.seed, by_sample=own)
 
     def work(self) -> Work:
         """Yield what has no answer yet."""

@@ -12,7 +12,7 @@ from snellen.errors import DataError, UsageError
 from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
-from snellen.runs.caveats import GOLD_HELD_BACK, changed_settings, conditions, sentence, shown_videos
+from snellen.runs.caveats import GOLD_HELD_BACK, changed_settings, conditions, sampling_text, sentence, shown_videos
 from snellen.runs.compare import compare_with_first
 from snellen.runs.compared_runs import ComparedRun, open_runs
 from snellen.runs.coordinates import odd_line
@@ -181,6 +181,8 @@ def facts(run: Run) -> dict[str, str]:
         "system text": _shortened(meta.spec.system),
         "examples": _examples(meta.spec.few_shot, meta.spec.few_shot_draw),
         "videos": shown_videos(meta),
+        "sampling": sampling_text(meta).removeprefix("sampling "),
+        "repeats": str(meta.spec.repeats) if meta.spec.repeats > 1 else "",
         "settings": ", ".join(changed_settings(meta.spec.options.media, meta.spec.options.generation)),
         "seed": str(meta.spec.data.seed),
         "versions": ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),

@@ -235,6 +235,27 @@ def shown_videos(meta: RunMeta) -> str:
     return ", ".join([frames, *_changed(pixels, usual, but=""), *([f"subtitles = {subtitles}"] if subtitles else [])])
 
 
+def sampling_text(meta: RunMeta) -> str:
+    """Return in words whose sampling a run had: a recipe's or the checkpoint's own; empty where neither."""
+    model, executor = meta.identity.get("model"), meta.environment.get("executor")
+    own = model.get("sampling") if isinstance(model, Mapping) else None
+    if meta.spec.recipe:
+        return f"sampling {meta.spec.recipe}"
+    if not isinstance(own, Mapping):
+        return ""
+    if isinstance(executor, Mapping) and executor.get("declared_temperature"):
+        return "temperature of the benchmark"
+    chosen = meta.spec.options.generation
+    fields = {**own, **{name: value for name in own if (value := getattr(chosen, name, None)) is not None}}
+    return f"sampling of the checkpoint ({', '.join(f'{name} {value}' for name, value in fields.items())})"
+
+
+def title_part(meta: RunMeta) -> str:
+    """Return what the title of a run's scores says of its conditions: videos, sampling and repeats."""
+    repeats = f"{meta.spec.repeats} repeats" if meta.spec.repeats > 1 else ""
+    return "".join(f" · {text}" for text in (shown_videos(meta), sampling_text(meta), repeats) if text)
+
+
 def _changed(settings: Struct, usual: Struct, but: str) -> list[str]:
     before = structs.asdict(usual)
     return [

@@ -17,10 +17,11 @@ from snellen.engine.folder_checks import is_own
 from snellen.engine.progress import Display, Progress, ProgressCallback
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import RunError, UsageError
-from snellen.models.base import Model, as_model
+from snellen.models.base import NONE, Model, as_model
 from snellen.models.registry import runtime_of
 from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 from snellen.runs.perform import default_folder, perform
+from snellen.runs.recipes import CHECKPOINT_KINDS, with_recipe
 from snellen.runs.run import Run
 from snellen.runs.settings import RerunSettings, RunSettings, find_benchmark, run_spec, takes
 from snellen.runs.trust import guarded, require_table
@@ -113,9 +114,14 @@ def _answering(model: Any, processor: Any, settings: RunSettings) -> Iterator[tu
         )
     if not in_memory:
         opened = None if isinstance(model, str) else as_model(model)
+        if opened is not None and settings.get("sampling") is not None:
+            raise UsageError(
+                "sampling is for a model that is named, or of transformers in memory, and model is an object of its own.",
+                "Omit sampling, and let the object sample.",
+            )
         yield (model if opened is None else opened.name), opened
         return
-    with memory.lent(model, processor, run_spec("", "", settings).options) as lent:
+    with memory.lent(model, processor, with_recipe(run_spec("", "", settings)).options) as lent:
         yield lent.name, lent
 
 
@@ -177,6 +183,9 @@ def rerun(
     chosen: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     # The folder of kept answers belongs to whoever made the run.
     spec = structs.replace(spec, options=structs.replace(spec.options, cache=None))
+    if out is not None and spec.options.sampling is None and spec.model.partition(":")[0] in CHECKPOINT_KINDS:
+        # A run of an earlier version is repeated as it was: greedy, whatever the checkpoint prefers.
+        spec = structs.replace(spec, options=structs.replace(spec.options, sampling=NONE))
     prices = chosen.pop("prices", None)
     if prices is not None and runtime_of(spec.model).priced:
         chosen["prices"] = str(prices)

@@ -22,6 +22,7 @@ from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.coordinates import with_coordinates
+from snellen.runs.recipes import settled
 from snellen.runs.run import Run
 from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
 from snellen.runs.settings import find_benchmark
@@ -79,6 +80,7 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
     """
     if spec.repeats < 1 or (spec.limit is not None and spec.limit < 1):
         raise UsageError(f"--repeats {spec.repeats}, --limit {spec.limit}: both must be at least 1")
+    spec = settled(spec, folder, trust=trust)
     require_no_keys(spec)
     if benchmark is None:
         spec = structs.replace(spec, benchmark=benchmarks.lasting_name(spec.benchmark))
@@ -174,6 +176,7 @@ def require_no_keys(spec: RunSpec) -> None:
         "--engine-args": options.engine_args,
         "Generation.extra": options.generation.extra,
         "--stop": options.generation.stop,
+        "--chat-template-kwargs": options.generation.chat_template_kwargs,
         "--option": spec.data.options,
         "--agent-model": options.agent_model,
         "--revision": options.revision,

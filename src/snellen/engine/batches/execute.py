@@ -72,7 +72,7 @@ class _BatchRun:
         self._collector = BatchCollector(
             service, files, self._outcomes, progress, self._budget, backoff.attempts, concealed
         )
-        self._submitter = Submitter(log, service, stop, backoff, session.seed, self._poll_s, concealed=bool(concealed))
+        self._submitter = Submitter(log, service, stop, backoff, session.seeds, self._poll_s, concealed=bool(concealed))
         self._attempts: dict[Key, int] = {}
         self._polled: set[str] = set()
         self._cancelled_before: set[str] = set()

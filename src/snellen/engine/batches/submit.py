@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from snellen.engine import journal
 from snellen.engine.batches.log import FOLDER, BatchLog, Count, LoggedShard, read_log
 from snellen.engine.resume import Key, Work, key
-from snellen.engine.retry import Backoff, repeated_prompt
+from snellen.engine.retry import Backoff, Seeds
 from snellen.engine.stopping import Stop
 from snellen.errors import AuthError, BatchError, DataError, InputError, ModelError, RunError
 from snellen.models.api.batches.replies import BatchLimits, learned_limits, queue_is_full
@@ -91,13 +91,13 @@ class Submitter:
         service: BatchService,
         stop: Stop,
         backoff: Backoff,
-        seed: int | None,
+        seeds: Seeds,
         poll_s: float,
         *,
         concealed: bool = False,
     ) -> None:
         self._log, self._service, self._stop, self._backoff = log, service, stop, backoff
-        self._seed, self._poll_s = seed, poll_s
+        self._seeds, self._poll_s = seeds, poll_s
         self._concealed = concealed
         self.limits = _smaller(service.limits, log.state.limits)
         self.serial = False
@@ -127,7 +127,7 @@ class Submitter:
                     break
                 sample, repeat = following
                 try:
-                    written = await self._write(repeated_prompt(sample.prompt, repeat, self._seed))
+                    written = await self._write(self._seeds.prompt(sample, repeat))
                     if written is None:
                         work.push_back([following])
                         break

@@ -77,6 +77,12 @@ class AgentModel(Model):
                 f"--model {self.name} needs --agent-model PROVIDER/MODEL{_looked_in(named)}",
                 "Example: --agent-model vllm-local/Qwen/Qwen3-VL-8B-Instruct-FP8 --base-url http://127.0.0.1:8000/v1",
             )
+        if unknown := [*options.generation.more_sampling()]:
+            flag = f"--{unknown[0].replace('_', '-')}"
+            raise UsageError(
+                f"{flag} is set, and the agent takes only max_tokens, temperature and top_p.",
+                f"Omit {flag}, or set it at the server that --base-url names.",
+            )
         self._config = own
         self._named_key = ("", "") if named is None else named.key_of(provider)
         self._endpoint = parse_endpoint(options.base_url or (named.base_urls.get(provider) if named else None))

@@ -66,6 +66,7 @@ class MessagesWriter(BodyWriter):
             "max_tokens": chosen.max_tokens or self.row.max_tokens,
             "temperature": chosen.temperature,
             "top_p": chosen.top_p,
+            "top_k": chosen.top_k,
             "stop_sequences": list(chosen.stop) or None,
         }
         if self.effort == "none":

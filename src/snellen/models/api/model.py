@@ -21,10 +21,11 @@ from snellen.models.api.endpoint import check_temperature, warn_of_temperature
 from snellen.models.api.prices import Price, find_price, provider_of
 from snellen.models.api.protocol import open_protocol, request_id
 from snellen.models.api.request import Body
-from snellen.models.base import Model, ModelOptions, changed_option
+from snellen.models.api.services import Service, service
+from snellen.models.base import AUTO, CHECKPOINT, Model, ModelOptions, changed_option
 from snellen.models.shutdowns import announced
 from snellen.models.trace import Exchange
-from snellen.types import Image, Prompt, Response, Video
+from snellen.types import MORE_SAMPLING, Image, Prompt, Response, Video
 
 if TYPE_CHECKING:
     from snellen.models.api.batches.service import BatchService
@@ -88,6 +89,7 @@ class ApiModel(Model):
         self.protocol = open_protocol(kind, self._model, options)
         self._endpoint = self.protocol.endpoint
         check_temperature(options.generation.temperature, self._endpoint, self.protocol.row.max_temperature)
+        _refuse_sampling(options, self.protocol.row, provider_of(kind, str(self._endpoint)))
         self._url = self.protocol.url()
         self.writer = self.protocol.writer
         self.supports = self.writer.supports
@@ -337,6 +339,25 @@ class ApiModel(Model):
 def _refuse_local_options(options: ModelOptions) -> None:
     if flag := changed_option(options, ("dtype", "device", "batch_size", "stop_after_first_json", "revision")):
         raise UsageError(f"{flag} is for local models; a model behind an API cannot use it.", f"Omit {flag}.")
+
+
+def _refuse_sampling(options: ModelOptions, row: Service, provider: str | None) -> None:
+    """Refuse sampling settings that the service, or the provider at whose address an `api:` model is asked, does not take."""
+    at = row if provider is None else service(provider)
+    taken = {*row.sampling} & {*at.sampling} if at.protocol == row.protocol else {*row.sampling} - {*MORE_SAMPLING}
+    if missing := [name for name in options.generation.more_sampling() if name not in taken]:
+        flag = f"--{missing[0].replace('_', '-')}"
+        raise UsageError(
+            f"{flag} is set, and {at.title} takes no {missing[0]} in this protocol.",
+            f"Omit {flag}, or choose another recipe; a server of your own takes it as api:NAME --base-url URL."
+            if options.sampling
+            else f"Omit {flag}; a server of your own takes it as api:NAME --base-url URL.",
+        )
+    if options.sampling in (AUTO, CHECKPOINT):
+        raise UsageError(
+            f"--sampling {options.sampling} reads a checkpoint, and a model behind an API has none here.",
+            "Choose greedy or a recipe: snellen recipes",
+        )
 
 
 def _trace(body: Body, reply: bytes) -> Exchange:

@@ -22,7 +22,7 @@ from snellen.models.api.services import Service, service
 from snellen.models.base import ModelOptions, effective
 from snellen.models.image_tokens import ImageLimit
 from snellen.sources import cache_folder
-from snellen.types import Generation, Image, Part, Prompt, Text, TurnRole, Video
+from snellen.types import MORE_SAMPLING, Generation, Image, Part, Prompt, Text, TurnRole, Video
 
 _END = b"}},"
 Piece: TypeAlias = bytes | memoryview
@@ -271,10 +271,10 @@ class BodyWriter:
         its limit includes the thinking. A provider named by its own kind gets no sampling but the user's.
         """
         if prompted is not None and (self._reasons or (self.effort or "none") != "none"):
-            prompted = structs.replace(prompted, max_tokens=None, temperature=None, top_p=None)
+            prompted = structs.replace(prompted, max_tokens=None, temperature=None, top_p=None, **_UNSET)
         if prompted is not None and not self._sampling_of_benchmark:
             extra = {name: value for name, value in prompted.extra.items() if name not in _SAMPLING}
-            prompted = structs.replace(prompted, temperature=None, top_p=None, extra=extra)
+            prompted = structs.replace(prompted, temperature=None, top_p=None, extra=extra, **_UNSET)
         return effective(self.generation, prompted)
 
     def settings(self, prompted: Generation | None) -> dict[str, Any]:
@@ -284,6 +284,7 @@ class BodyWriter:
             self.tokens_field: chosen.max_tokens,
             "temperature": chosen.temperature,
             "top_p": chosen.top_p,
+            **chosen.more_sampling(),
             "seed": chosen.seed,
             "stop": list(chosen.stop) or None,
             "logprobs": None if chosen.logprobs is None else True,
@@ -354,6 +355,7 @@ _KINDS = {
     Video: b'{"type":"video_url","video_url":{"url":',
 }
 _SAMPLING = ("temperature", "top_p", "top_k", "topP", "topK")
+_UNSET: dict[str, Any] = {**dict.fromkeys(MORE_SAMPLING), "chat_template_kwargs": {}}
 
 
 def merged(fields: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -189,9 +189,9 @@ class EngineModel(Model):
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            return {"engine": self._kind, "version": version(self._kind)}
+            return {"engine": self._kind, "version": version(self._kind), **self._sampling.facts()}
         except PackageNotFoundError:
-            return {"engine": self._kind, "version": None}
+            return {"engine": self._kind, "version": None, **self._sampling.facts()}
 
     async def close(self) -> None:
         """Stop the engine. A later `answer` fails with ModelError."""
@@ -269,6 +269,7 @@ class EngineModel(Model):
                 "Use --model local:NAME for such questions.",
             )
         generation = self._sampling.of(prompt.generation)
+        require_arguments(self._processor, generation.chat_template_kwargs, self.name, BadRequestError)
         try:
             text = self._processor.apply_chat_template(
                 conversation.messages, add_generation_prompt=True, tokenize=False, **generation.chat_template_kwargs

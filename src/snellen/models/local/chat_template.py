@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from PIL import Image as pillow
 
-from snellen.errors import BadRequestError, PreflightError
+from snellen.errors import BadRequestError, PreflightError, SnellenError
 from snellen.media import clip_parts, open_image, shown_at_most
 from snellen.media.clip_parts import spoken_text
 from snellen.models.local.native_video import NativeClip
@@ -216,13 +216,15 @@ def rendered(loaded: Loaded, conversations: Sequence[Conversation], template: Ma
     )
 
 
-def require_arguments(processor: Any, arguments: Mapping[str, Any], name: str) -> None:
-    """Raise PreflightError for an argument that a model's chat template does not read, and so would drop in silence."""
+def require_arguments(
+    processor: Any, arguments: Mapping[str, Any], name: str, error: type[SnellenError] = PreflightError
+) -> None:
+    """Raise `error` for an argument that a model's chat template does not read, and so would drop in silence."""
     template = str(getattr(processor, "chat_template", None) or processor.tokenizer.chat_template)
     own = signature(processor.apply_chat_template).parameters
     for argument in arguments:
         if argument in own or re.search(rf"\b{re.escape(argument)}\b", template) is None:
-            raise PreflightError(
+            raise error(
                 f"--chat-template-kwargs has {argument!r}, which the chat template of {name} does not read.",
                 "Omit it, or correct its name by the model's card.",
             )

@@ -262,12 +262,12 @@ class LocalModel(Model):
         """
         sent, loaded = sorted(size for size, _ in self._sent.most_common(MOST_SIZES)), self._loaded
         if not sent or loaded is None:
-            return None
+            return self._sampling.facts() or None
         try:
             sizes = await asyncio.to_thread(processed_images, loaded.processor, loaded.model, sent)
         except Exception as error:  # noqa: BLE001 - any fault of any processor; the run is over and must be recorded
-            return {"images_error": f"{type(error).__name__}: {error}"[:200]}
-        return {"images": msgspec.to_builtins(sizes)}
+            return {"images_error": f"{type(error).__name__}: {error}"[:200], **self._sampling.facts()}
+        return {"images": msgspec.to_builtins(sizes), **self._sampling.facts()}
 
     async def close(self) -> None:
         """End the threads and free the memory. Prompts that still wait fail with ModelError."""
@@ -396,7 +396,10 @@ class LocalModel(Model):
         return loaded.processor
 
     def _require_template(self, prompt: Prompt) -> None:
-        """Raise BadRequestError for a system text or earlier turns that the chat template does not write."""
+        """Raise BadRequestError for what the chat template does not write: system text, earlier turns, its arguments."""
+        if self._loaded is not None and prompt.generation is not None:
+            arguments = prompt.generation.chat_template_kwargs
+            require_arguments(self._loaded.processor, arguments, self.name, BadRequestError)
         if not (prompt.system or prompt.history) or self._loaded is None:
             return
         if self._omitted is None:

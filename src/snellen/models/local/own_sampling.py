@@ -13,6 +13,7 @@ from snellen.models.base import AUTO, CHECKPOINT, ModelOptions, effective
 from snellen.types import Generation
 
 FILE, MOST_BYTES = "generation_config.json", 1 << 20
+DECLARED = "declared_temperature"
 FIELDS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 """Fields of the file that are taken, with our names. Its length limit counts after that of the benchmark."""
 
@@ -39,13 +40,19 @@ class OwnSampling:
                 f"--sampling checkpoint: {name} has no {FILE} with do_sample: true.",
                 "Omit --sampling, or choose greedy or a recipe: snellen recipes",
             )
+        self.declared = False
         self._asked, self._auto = options.generation, options.sampling == AUTO
         self._filled = effective(options.generation, Generation(**self.fields))
 
     def of(self, prompted: Generation | None) -> Generation:
         """Return the settings of one prompt."""
-        protocol = self._auto and prompted is not None and prompted.temperature is not None
-        return effective(self._asked if protocol else self._filled, prompted)
+        declared = self._auto and prompted is not None and prompted.temperature is not None
+        self.declared |= declared and bool(self.fields)
+        return effective(self._asked if declared else self._filled, prompted)
+
+    def facts(self) -> dict[str, Any]:
+        """Return for the run's record whether a benchmark's temperature took the place of the checkpoint's sampling."""
+        return {DECLARED: True} if self.declared else {}
 
 
 def read_own(folder: Path, name: str) -> dict[str, Any]:

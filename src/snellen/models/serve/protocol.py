@@ -1,7 +1,7 @@
 """The chat completions protocol, as far as one question to one model needs it: requests in, replies out.
 
 Whatever would change the answer and is not supported is refused, never ignored. Source: the OpenAI API reference,
-"Create chat completion", and its error object {"error": {"message", "type", "param", "code"}}.
+"Create chat completion", with the further sampling settings that vLLM takes, and its error object {"error": {"message", "type", "param", "code"}}.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from msgspec import Meta, Struct
 
 from snellen.errors import BadRequestError, InputError, ModelError, OutOfMemoryError
 from snellen.sources.blobs import BytesBlob
-from snellen.types import Generation, Image, Part, Prompt, Response, Text
+from snellen.types import MORE_SAMPLING, Generation, Image, Part, Prompt, Response, Text
 
 # The media type is not believed, only the bytes are; the pattern stops before the data, which can be megabytes.
 _DATA_URI = re.compile(r"data:image/[\w.+-]+;base64,", re.ASCII)
 
-Zero: TypeAlias = Annotated[float, Meta(ge=0, le=0)]
+Penalty: TypeAlias = Annotated[float, Meta(ge=-2, le=2)]
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -79,8 +79,12 @@ class ChatRequest(Struct, forbid_unknown_fields=True):
     stream: bool = False
     stream_options: StreamOptions | None = None
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
-    frequency_penalty: Zero | None = None
-    presence_penalty: Zero | None = None
+    top_k: Annotated[int, Meta(ge=1)] | None = None
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Meta(gt=0, le=10)] | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     logprobs: Literal[None] = None
     response_format: ResponseFormat | None = None
     user: str | None = None
@@ -127,6 +131,7 @@ def prompt_of(request: ChatRequest) -> Prompt:
         top_p=request.top_p,
         seed=request.seed,
         stop=tuple(word for word in stop if word),
+        **{name: value for name in MORE_SAMPLING if (value := getattr(request, name)) is not None},
     )
     return Prompt(tuple(parts), "\n".join(system), generation)
 

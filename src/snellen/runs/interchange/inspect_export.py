@@ -115,6 +115,9 @@ def _generation(source: ExportSource) -> dict[str, Any]:
     config = {
         "temperature": generation.temperature,
         "top_p": generation.top_p,
+        "top_k": generation.top_k,
+        "presence_penalty": generation.presence_penalty,
+        "frequency_penalty": generation.frequency_penalty,
         "max_tokens": generation.max_tokens,
         "seed": generation.seed,
         "stop_seqs": list(generation.stop) or None,

@@ -151,7 +151,7 @@ def read_plan(path: str | Path) -> Plan:
         models=tuple(_entries(path, "models", parts.get("models"), OF_MODEL)),
         benchmarks=tuple(_entries(path, "benchmarks", parts.get("benchmarks"), OF_BENCHMARK)),
         settings=tuple(_entries(path, "settings", settings, SETTINGS | {"name", "label"}, may_be_empty=True)),
-        defaults=_checked(path, "defaults", _table(path, "defaults", parts.get("defaults", {})), SETTINGS),
+        defaults=checked_table(path, "defaults", _table(path, "defaults", parts.get("defaults", {})), SETTINGS),
         limits=_limits(path, _table(path, "limits", parts.get("limits", {}))),
     )
     count = len(plan.models) * len(plan.benchmarks) * max(1, len(plan.settings))
@@ -174,7 +174,9 @@ def _entries(
     labels: set[str] = set()
     for number, value in enumerate(values, 1):
         where = f"{part}, entry {number}"
-        table = {"name": value} if isinstance(value, str) else _checked(path, where, _table(path, where, value), known)
+        table = (
+            {"name": value} if isinstance(value, str) else checked_table(path, where, _table(path, where, value), known)
+        )
         name = _text(path, f"{where}: name", table.get("name"))
         label = _text(path, f"{where}: label", table.get("label", name))
         if label in labels:
@@ -189,7 +191,8 @@ def _table(path: Path, where: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _checked(path: Path, where: str, table: dict[str, Any], known: frozenset[str] | set[str]) -> dict[str, Any]:
+def checked_table(path: Path, where: str, table: dict[str, Any], known: frozenset[str] | set[str]) -> dict[str, Any]:
+    """Return a table with its keys as settings are called. Raises UsageError for an unknown key, or a value out of range."""
     respelled: dict[str, Any] = {}
     for typed, value in table.items():
         key = SPELLINGS.get(typed.replace("-", "_"), typed.replace("-", "_"))
