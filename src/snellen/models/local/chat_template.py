@@ -220,6 +220,8 @@ def require_arguments(
     processor: Any, arguments: Mapping[str, Any], name: str, error: type[SnellenError] = PreflightError
 ) -> None:
     """Raise `error` for an argument that a model's chat template does not read, and so would drop in silence."""
+    if not arguments:
+        return
     template = str(getattr(processor, "chat_template", None) or processor.tokenizer.chat_template)
     own = signature(processor.apply_chat_template).parameters
     for argument in arguments:
