@@ -7,6 +7,7 @@ stand-ins accept the arguments of vLLM 0.33.0 and SGLang 0.5.23 that Snellen use
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +28,12 @@ VLLM = {
 import json
 CALLS = []
 class SamplingParams:
-    def __init__(self, *, max_tokens=16, temperature=1.0, top_p=1.0, stop=None, seed=None, top_k=0):
+    def __init__(self, *, max_tokens=16, temperature=1.0, top_p=1.0, stop=None, seed=None, top_k=0, **more):
+        if unknown := more.keys() - {"min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"}:
+            raise TypeError(f"unexpected {unknown}")
         if top_k < 0:
             raise ValueError(f"top_k must be 0 or more, got {top_k}")
-        self.values = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, stop=stop, seed=seed, top_k=top_k)
+        self.values = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, stop=stop, seed=seed, top_k=top_k, **more)
 """,
     "vllm/engine/__init__.py": "",
     "vllm/engine/arg_utils.py": """
@@ -193,6 +196,41 @@ async def test_sampling_settings_and_a_seed_of_the_question_reach_the_engine(kin
         by_text.setdefault(text(kind, number), set()).add(values["seed"])
     assert [len(seeds) for seeds in by_text.values()] == [1, 1]
     assert len(set.union(*by_text.values())) == 2
+
+
+MORE = {
+    "top_k": 20,
+    "min_p": 0.05,
+    "repetition_penalty": 1.1,
+    "presence_penalty": 1.5,
+    "frequency_penalty": 0.5,
+}
+
+
+async def test_every_further_sampling_field_reaches_the_engine_under_its_own_name(kind, folder):
+    await ask(kind, folder, question(), generation=Generation(temperature=0.7, **MORE))
+    assert {name: sampling(kind)[name] for name in MORE} == MORE
+    assert "chat_template_kwargs" not in sampling(kind)
+
+
+async def test_the_sampling_of_the_checkpoint_reaches_the_engine_and_the_identity(kind, folder):
+    await ask(kind, folder, question(), sampling="auto")
+    assert (sampling(kind)["temperature"], sampling(kind)["top_p"]) == (0.7, 0.8)
+    model = open_model(f"{kind}:{folder}", ModelOptions(sampling="checkpoint"))
+    assert model.identity()["sampling"] == {"temperature": 0.7, "top_p": 0.8}
+    assert "sampling" not in open_model(f"{kind}:{folder}", ModelOptions()).identity()
+
+
+async def test_arguments_reach_a_chat_template_that_reads_them_and_are_refused_by_another(kind, folder, tmp_path):
+    thinking = Generation(chat_template_kwargs={"enable_thinking": True})
+    with pytest.raises(PreflightError, match="'enable_thinking', which the chat template of"):
+        await ask(kind, folder, question(), generation=thinking)
+    reading = shutil.copytree(folder, tmp_path / "reading")
+    template = reading / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if enable_thinking %}<think>{% endif %}")
+    assert kind not in sys.modules, "nothing was started"
+    await ask(kind, reading, question(), generation=thinking)
+    assert text(kind).endswith("<|assistant|><think>")
 
 
 async def test_arguments_of_the_engine_are_passed_on_and_stand_in_the_identity(kind, folder):

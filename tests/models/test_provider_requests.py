@@ -133,6 +133,58 @@ def test_no_sampling_is_sent_that_the_user_did_not_ask_for(protocol):
     assert "0.5" in json.dumps(mine) and "0.8" in json.dumps(mine)
 
 
+MORE = {
+    "top_k": 20,
+    "min_p": 0.05,
+    "repetition_penalty": 1.1,
+    "presence_penalty": 1.5,
+    "frequency_penalty": -0.5,
+    "chat_template_kwargs": {"enable_thinking": False},
+}
+TAKEN = {
+    "chat": {"presence_penalty": "presence_penalty", "frequency_penalty": "frequency_penalty"},
+    "responses": {},
+    "messages": {"top_k": "top_k"},
+    "gemini": {"top_k": "topK", "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty"},
+}
+"""Sampling fields that a provider has besides temperature and top_p, by its names of them."""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", MORE)
+def test_a_sampling_field_is_written_as_the_provider_has_it_or_refused_before_the_run(protocol, name):
+    generation = Generation(**{name: MORE[name]})
+    if name not in TAKEN[protocol]:
+        with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} is set, and .* takes no {name}"):
+            opened(protocol, None, generation=generation)
+        return
+    body, _ = ask(protocol, Prompt((Text("q"),)), generation=generation)
+    fields = body["generationConfig"] if protocol == "gemini" else body
+    assert fields[TAKEN[protocol][name]] == MORE[name]
+
+
+def test_a_server_of_ones_own_gets_every_sampling_field_and_a_provider_at_its_address_only_its_own():
+    options = ModelOptions(base_url="http://127.0.0.1:1/v1", generation=Generation(temperature=0.7, **MORE))
+    model = open_model("api:m-1", options)
+    assert isinstance(model, ApiModel)
+    body = json.loads(asyncio.run(model.writer.write(Prompt((Text("q"),)))).sent)
+    assert {name: body[name] for name in MORE} == MORE
+    with pytest.raises(UsageError, match="OpenAI takes no top_k"):
+        open_model("api:m-1", ModelOptions(generation=Generation(top_k=20)))
+    open_model("api:m-1", ModelOptions(generation=Generation(presence_penalty=1.5)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_benchmark_s_sampling_fields_do_not_reach_a_provider(protocol):
+    body, _ = ask(protocol, Prompt((Text("q"),), generation=Generation(max_tokens=24, **MORE)))
+    assert not any(word in json.dumps(body) for word in ("top_k", "topK", "enalty", "thinking"))
+
+
+def test_a_model_behind_an_api_has_no_checkpoint_to_sample_as():
+    with pytest.raises(UsageError, match="--sampling checkpoint reads a checkpoint"):
+        opened("chat", None, sampling="checkpoint")
+
+
 @pytest.mark.parametrize(("protocol", "effort"), [(name, effort) for name in PROTOCOLS for effort in EFFORTS[name]])
 def test_each_effort_of_a_provider_is_written_as_the_provider_has_it(protocol, effort):
     body, _ = ask(protocol, Prompt((Text("q"),), generation=BENCHMARK), effort=effort)

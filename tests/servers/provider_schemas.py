@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
+Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
 Positive = Annotated[int, Meta(ge=1)]
 Text = Annotated[str, Meta(min_length=1)]
 
@@ -54,6 +55,8 @@ class ChatBody(Strict):
     max_tokens: Positive | None = None
     temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
     top_p: Probability | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
     seed: int | None = None
     stop: Annotated[list[str], Meta(max_length=4)] | None = None
     logprobs: bool | None = None
@@ -212,6 +215,8 @@ class GenerationConfig(Strict):
     temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
     topP: Probability | None = None
     topK: Positive | None = None
+    presencePenalty: float | None = None
+    frequencyPenalty: float | None = None
     maxOutputTokens: Positive | None = None
     stopSequences: Annotated[list[str], Meta(max_length=5)] | None = None
     seed: int | None = None
