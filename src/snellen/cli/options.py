@@ -323,6 +323,7 @@ class LocalOptions:
     compile: bool = option_of(ModelOptions, "compile")
     stop_after_first_json: bool = option_of(ModelOptions, "stop_after_first_json")
     revision: str | None = option_of(ModelOptions, "revision")
+    adapter: str | None = option_of(ModelOptions, "adapter")
     engine_args: str | None = option_of(ModelOptions, "engine_args", default=None)
 
     def arguments(self) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def serve(
     media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels", "min_pixels", "resize")],
     local: Annotated[
         shared.LocalOptions,
-        only("dtype", "device", "batch_size", "kv_cache", "compile", "stop_after_first_json", "revision"),
+        only("dtype", "device", "batch_size", "kv_cache", "compile", "stop_after_first_json", "revision", "adapter"),
     ],
     vllm: VllmOptions,
 ) -> None:

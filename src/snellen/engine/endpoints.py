@@ -189,6 +189,8 @@ def _reached(folder: RunFolder, spec: RunSpec) -> Iterator[str]:
         yield f"the model {spec.model}"  # it may start programs, or load files that another person has made
     if options.tools is not None:
         yield f"the tool settings {options.tools}"
+    if options.adapter is not None:
+        yield f"the adapter {options.adapter}"
     if options.sif is not None or options.sandbox != "auto":
         yield f"the sandbox {options.sif or options.sandbox}"
     if options.agent_network != DEFAULTS.agent_network:

@@ -207,6 +207,8 @@ def _covered(meta: RunMeta) -> bytes:
             parts[name] = getattr(options, name)
     if options.engine_args:
         parts["engine_args"] = dict(options.engine_args)
+    if options.adapter is not None:
+        parts["adapter"] = options.adapter
     if spec.few_shot_from is not None:
         parts["few_shot_from"] = spec.few_shot_from
     if options.media.mask:

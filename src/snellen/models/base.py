@@ -106,6 +106,9 @@ class ModelOptions(Struct, frozen=True):
     compile: Annotated[bool, Setting("Decode full batches with torch.compile and a static cache.")] = False
     stop_after_first_json: Annotated[bool, Setting("End a reply after its first complete JSON object.")] = False
     revision: Annotated[str | None, Setting("Branch, tag or commit on the hub.")] = None
+    adapter: Annotated[
+        str | None, Setting("LoRA adapter of PEFT over local:, vllm: or sglang:NAME, by its folder.", value="DIR")
+    ] = None
     engine_args: Annotated[
         Mapping[str, Any],
         Setting("Arguments of the engine of vllm:NAME or sglang:NAME, as a JSON object or @FILE.", value="JSON"),
@@ -211,6 +214,7 @@ class ModelSettings(TypedDict, total=False):
     compile: bool
     stop_after_first_json: bool
     revision: str | None
+    adapter: str | None
     engine_args: Mapping[str, Any]
     prices: str | None
     cache: str | None

@@ -226,6 +226,11 @@ def open_model(spec: str, options: ModelOptions) -> Model:
         )
     if kind in KINDS and kind not in TORCH_KINDS and (option := changed_option(options, ("kv_cache", "compile"))):
         raise UsageError(f"{option} is for --model local:NAME, not for --model {spec}.", f"Omit {option}.")
+    if kind in KINDS and kind not in (*TORCH_KINDS, *ENGINE_KINDS) and options.adapter is not None:
+        raise UsageError(
+            f"--adapter is for models that this process loads, not for --model {spec}.",
+            "Write --model local:BASE --adapter DIR. A server loads adapters itself: name the adapter there, api:NAME.",
+        )
     if kind != "replay" and options.id_is != "id":
         raise UsageError(f"--id-is {options.id_is} is for replayed files, not for --model {spec}.", "Omit --id-is.")
     _refuse_service_options(kind, spec, options)

@@ -217,6 +217,7 @@ def default_folder(spec: RunSpec, root: Path = Path("results")) -> Path:
     Version 0.1 kept the point of `./`; a run that lies in such a folder is resumed there.
     """
     model = spec.model.removeprefix("api:").removeprefix("local:")
+    model += f"-{Path(spec.options.adapter).name}" if spec.options.adapter else ""
     benchmark = benchmarks.short_name(spec.benchmark)
     path, earlier = (root / slug(f"{benchmark}-{name}") for name in (model.removeprefix("./"), model))
     return earlier if earlier.exists() and not path.exists() else path

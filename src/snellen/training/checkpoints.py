@@ -170,7 +170,7 @@ def _stamp(folder: Path) -> tuple[str, float]:
 
 log = logging.getLogger(__name__)
 
-STEP_WEIGHTS = frozenset({"model.weights", "model.digest", "model.commit"})
+STEP_WEIGHTS = frozenset({"model.weights", "model.digest", "model.commit", "model.adapter"})
 """Parts of the fingerprint that differ between two trainings with the same settings."""
 
 

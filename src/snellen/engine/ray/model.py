@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from snellen.engine.fingerprint import differences
 from snellen.engine.ray.cluster import Cluster
 from snellen.engine.ray.pool import WorkerPool
@@ -58,6 +60,8 @@ class RayModel(Model):
             )
         if kind == "local" and Path(name).expanduser().is_dir():
             spec = f"local:{Path(name).expanduser().absolute()}"  # a worker's folder is another one
+        if options.adapter is not None:
+            options = structs.replace(options, adapter=str(Path(options.adapter).expanduser().absolute()))
         self.name = self._plan.name
         self._build = partial(HostedModel, spec, options)
         self._each = self._plan.in_flight or options.concurrency

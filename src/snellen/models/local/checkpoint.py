@@ -25,6 +25,7 @@ from snellen.installation import install_hint
 
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 WEIGHTS = "*.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 # What can change an answer. Read-me files, images and training leftovers cannot.
 IDENTIFYING = (".json", ".jinja", ".txt", ".model", ".safetensors")
@@ -59,7 +60,13 @@ def find(name: str, revision: str | None, check: Callable[[Mapping[str, Any], st
     if path.is_dir():
         if revision is not None:
             raise PreflightError(f"{name} is a folder, and a folder has no revision {revision!r}.", "Omit --revision.")
-        config = _read_config(path, name)
+        if (path / ADAPTER_CONFIG).is_file() and not (path / "config.json").is_file():
+            base = read_config(path, name, ADAPTER_CONFIG).get("base_model_name_or_path") or "BASE"
+            raise PreflightError(
+                f"{name} is an adapter, and its base model is not in it.",
+                f"Write --model local:{base} --adapter {name}.",
+            )
+        config = read_config(path, name)
         check(config, name)
         _check_weights(path, name)
         return Checkpoint(path, {"digest": digest(path)}, config)
@@ -70,7 +77,7 @@ def find(name: str, revision: str | None, check: Callable[[Mapping[str, Any], st
             "Qwen/Qwen3-VL-8B-Instruct.",
         )
     folder = download(name, revision, SMALL_FILES)
-    config = _read_config(folder, name)
+    config = read_config(folder, name)
     check(config, name)
     folder = download(name, folder.name, (*SMALL_FILES, WEIGHTS))
     _check_weights(folder, name)
@@ -116,18 +123,19 @@ def digest(folder: Path) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
-def _read_config(folder: Path, name: str) -> Mapping[str, Any]:
-    path = folder / "config.json"
+def read_config(folder: Path, name: str, file: str = "config.json") -> Mapping[str, Any]:
+    """Return the JSON object in a file of a checkpoint or adapter. Raises PreflightError without one."""
+    path = folder / file
     try:
         config = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise PreflightError(
-            f"{name}: there is no config.json in it.", "Give a folder as save_pretrained of transformers writes it."
+            f"{name}: there is no {file} in it.", "Give a folder as save_pretrained writes it."
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise PreflightError(f"{name}: config.json cannot be read: {error}", "Fetch the checkpoint again.") from error
+        raise PreflightError(f"{name}: {file} cannot be read: {error}", "Fetch the checkpoint again.") from error
     if not isinstance(config, dict):
-        raise PreflightError(f"{name}: config.json does not hold a JSON object.", "Fetch the checkpoint again.")
+        raise PreflightError(f"{name}: {file} does not hold a JSON object.", "Fetch the checkpoint again.")
     return config
 
 

@@ -10,17 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from snellen.errors import BadRequestError, MissingExtraError, ModelError, UsageError
+from snellen.errors import BadRequestError, MissingExtraError, ModelError, PreflightError, UsageError
 from snellen.installation import install_hint
 from snellen.media import MediaCache, check_settings
 from snellen.models.base import AUTO, CHECKPOINT, Model, ModelOptions
+from snellen.models.local.adapters import Adapter, LoadedAdapters, find_adapter
 from snellen.models.local.batching import Batches, Job
 from snellen.models.local.chat_template import (
     MOST_SIZES,
@@ -61,10 +62,10 @@ def open_model(name: str, options: ModelOptions, label: str | None = None) -> Lo
         label: the model's `name` in records and reports; `local:NAME` if None.
 
     Raises:
-        MissingExtraError: torch or transformers is not installed.
+        MissingExtraError: torch, transformers, or peft for an adapter, is not installed.
         UsageError: no name, an option that a local model cannot use, or an unknown dtype or device.
     """
-    for package in ("torch", "transformers"):
+    for package in ("torch", "transformers", *(("peft",) if options.adapter else ())):
         if find_spec(package) is None:
             raise MissingExtraError(
                 f"a local model needs {package}, which is not installed.",
@@ -95,6 +96,7 @@ def require_usable(options: ModelOptions, *, in_memory: bool = False) -> None:
                 "Omit it, choose greedy or a recipe, or pass generation=Generation(temperature=…).",
             )
         own = {"device": options.device != "auto", "dtype": options.dtype != "auto", "revision": bool(options.revision)}
+        own["adapter"] = options.adapter is not None
         for name in (name for name, is_set in own.items() if is_set):
             raise UsageError(
                 f"{name} is {getattr(options, name)!r}, but a model in memory keeps its own.",
@@ -148,9 +150,10 @@ class EncodedBatch:
 
 @dataclass
 class SharedWeights:
-    """A loaded checkpoint that several models use in turn, with other settings each."""
+    """A loaded checkpoint that several models use in turn, with other settings and adapters each."""
 
     loaded: Loaded | None = None
+    adapters: LoadedAdapters = field(default_factory=LoadedAdapters)
 
 
 class LocalModel(Model):
@@ -171,6 +174,9 @@ class LocalModel(Model):
         self._making_clips = threading.Lock()
         self._loading = threading.Lock()
         self._checkpoint: Checkpoint | None = None
+        self._adapter: Adapter | None = None
+        self._adapters = LoadedAdapters()
+        self._active: str | None = None
         self._loaded: Loaded | None = None
         self._batches: Batches[Reply] | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -194,9 +200,9 @@ class LocalModel(Model):
         return self._options.batch_size if self._batches is None else self._batches.limit
 
     def identity(self) -> Mapping[str, Any]:
-        """Return content of the checkpoint (never its place), precision and stopping: what can change an answer.
+        """Return content of checkpoint and adapter (never their place), precision and stopping: what can change an answer.
 
-        Raises PreflightError where the checkpoint cannot be found or used.
+        Raises PreflightError where one of them cannot be found or used.
         """
         from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
 
@@ -206,6 +212,7 @@ class LocalModel(Model):
         return {
             "kind": "local",
             **checkpoint.origin,
+            **({} if (adapter := self._found_adapter()) is None else {"adapter": adapter.digest}),
             "dtype": dtype,
             "stop_after_first_json": self._options.stop_after_first_json,
             **self._decoding(),
@@ -278,6 +285,11 @@ class LocalModel(Model):
             self._checkpoint = find(self._path, self._options.revision)
         return self._checkpoint
 
+    def _found_adapter(self) -> Adapter | None:
+        if self._adapter is None and self._options.adapter is not None:
+            self._adapter = find_adapter(self._options.adapter)
+        return self._adapter
+
     def _load(self) -> Loaded:
         from snellen.models.local.checkpoint import load
 
@@ -291,7 +303,16 @@ class LocalModel(Model):
                 raise ModelError("the model is closed and takes no more prompts.")
             if self._batches is not None:
                 return
-            loaded = self._loaded = self._shared.loaded = self._shared.loaded or self._load()
+            adapter = self._found_adapter()
+            loaded = self._shared.loaded = self._shared.loaded or self._load()
+            self._adapters = self._shared.adapters
+            if adapter is not None:
+                try:
+                    self._active = self._adapters.add(loaded.model, adapter, self._path)
+                except PreflightError:
+                    self._shared.loaded, self._shared.adapters = None, LoadedAdapters()
+                    raise
+            self._loaded = loaded
             require_arguments(loaded.processor, self._options.generation.chat_template_kwargs, self.name)
             self._static = self._static_decoding(loaded)
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
@@ -329,6 +350,8 @@ class LocalModel(Model):
                 return
             batches.close()
             readers.shutdown(wait=True, cancel_futures=True)
+            if self._active is not None:
+                self._adapters.remove(self._active)
             self._batches = self._readers = self._loaded = self._static = None
             self._shared = SharedWeights()
             from snellen.models.local.checkpoint import release_memory
@@ -413,7 +436,8 @@ class LocalModel(Model):
 
         seeds = [job.content.result().seed for job in jobs]
         settings, _ = jobs[0].batch_key
-        return generate(loaded, batch.inputs, settings, seeds, batch.prompts, stopped, self._static)
+        with self._adapters.active(self._active):
+            return generate(loaded, batch.inputs, settings, seeds, batch.prompts, stopped, self._static)
 
 
 def settle(content: Future[RowContent], read: Callable[..., RowContent], *arguments: Any) -> None:

@@ -16,6 +16,7 @@ from snellen.engine.stopping import Stop
 from snellen.errors import InterruptedRunError, SnellenError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model
+from snellen.models.registry import ENGINE_KINDS
 from snellen.models.shared_model import SharedModel
 from snellen.plugin_errors import plugin_fault
 from snellen.runs.perform import met_replay, open_model, recorded
@@ -121,7 +122,9 @@ async def _local(ends: Sequence[CellOutcome], stop: Stop, hooks: _PlanHooks) -> 
     groups: dict[object, list[CellOutcome]] = {}
     for end in ends:
         spec, options = end.cell.spec, end.cell.spec.options
-        scattered = repr(options) if spec.ray is not None or spec.nproc not in (None, 1) else ""
+        # Workers and engines keep the options that they were started with.
+        kept = spec.ray is not None or spec.nproc not in (None, 1) or end.cell.kind in ENGINE_KINDS
+        scattered = repr(options) if kept else ""
         loaded_by = (spec.model, options.revision, options.device, options.dtype, spec.nproc, spec.ray, scattered)
         groups.setdefault(loaded_by, []).append(end)
     for group in groups.values():
