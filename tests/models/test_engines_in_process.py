@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_adapters import IN_LANGUAGE_MODEL, write_adapter
 from tiny_vlm import picture
 
 from snellen.errors import BadRequestError, InputError, MissingExtraError, ModelError, PreflightError, UsageError
 from snellen.models.base import ModelOptions
+from snellen.models.local.adapters import find_adapter
 from snellen.models.registry import open_model
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text, Turn
@@ -45,6 +47,16 @@ class AsyncEngineArgs:
     seed: int = 0
     disable_log_stats: bool = False
     max_model_len: int | None = None
+    enable_lora: bool = False
+    max_lora_rank: int = 16
+""",
+    "vllm/lora/__init__.py": "",
+    "vllm/lora/request.py": """
+import msgspec
+class LoRARequest(msgspec.Struct, array_like=True):
+    lora_name: str
+    lora_int_id: int
+    lora_path: str = ""
 """,
     "vllm/v1/__init__.py": "",
     "vllm/v1/engine/__init__.py": "",
@@ -61,10 +73,10 @@ class AsyncLLM:
         engine.arguments, engine.running, engine.most, engine.stopped = engine_args, 0, 0, False
         vllm.CALLS.append(engine)
         return engine
-    async def generate(self, prompt, sampling_params, request_id):
+    async def generate(self, prompt, sampling_params, request_id, *, lora_request=None):
         self.running += 1
         self.most = max(self.most, self.running)
-        vllm.CALLS.append((prompt, sampling_params.values, request_id))
+        vllm.CALLS.append((prompt, sampling_params.values, request_id, lora_request))
         try:
             for part in ("The", "The answer"):
                 await asyncio.sleep(0.01)
@@ -84,11 +96,11 @@ SGLANG = {
     "sglang/__init__.py": """
 CALLS = []
 class Engine:
-    def __init__(self, model_path, dtype="auto", random_seed=None, tp_size=1):
-        self.arguments, self.stopped = dict(model_path=model_path, dtype=dtype, random_seed=random_seed, tp_size=tp_size), False
+    def __init__(self, model_path, dtype="auto", random_seed=None, tp_size=1, lora_paths=None, lora_strict_loading=False):
+        self.arguments, self.stopped = dict(locals()), False
         CALLS.append(self)
-    async def async_generate(self, prompt=None, sampling_params=None, input_ids=None, image_data=None):
-        CALLS.append((prompt, sampling_params, image_data))
+    async def async_generate(self, prompt=None, sampling_params=None, input_ids=None, image_data=None, lora_path=None):
+        CALLS.append((prompt, sampling_params, image_data, lora_path))
         kind = "length" if sampling_params["max_new_tokens"] == 2 else "abort" if "abort" in prompt else "stop"
         finish = {"type": kind, "message": "the request was too long"}
         facts = {"prompt_tokens": 30, "completion_tokens": 4, "cached_tokens": 8, "finish_reason": finish}
@@ -247,6 +259,31 @@ async def test_arguments_of_the_engine_are_passed_on_and_stand_in_the_identity(k
     assert values["dtype"] == "bfloat16" and 7 in (values.get("seed"), values.get("random_seed"))
     assert str(folder) in (values.get("model"), values.get("model_path"))
     await model.close()
+
+
+async def test_an_adapter_is_loaded_by_the_engine_and_named_in_each_request(kind, folder, tmp_path):
+    adapter = write_adapter(folder, tmp_path / "adapter", 1, IN_LANGUAGE_MODEL, rank_pattern={"v_proj": 12})
+    model = open_model(f"{kind}:{folder}", ModelOptions(adapter=str(adapter)))
+    plain = open_model(f"{kind}:{folder}", ModelOptions())
+    assert model.identity() == {**plain.identity(), "adapter": find_adapter(str(adapter)).digest}
+    await model.answer(question())
+    started, call = calls(kind)
+    if kind == "vllm":
+        assert (started.arguments.enable_lora, started.arguments.max_lora_rank) == (True, 16)
+        assert (call[3].lora_int_id, call[3].lora_path) == (1, str(adapter))
+    else:
+        assert started.arguments["lora_paths"] == {call[3]: str(adapter)} and started.arguments["lora_strict_loading"]
+    await model.close()
+    with pytest.raises(UsageError, match="which Snellen sets itself"):
+        open_model(f"{kind}:{folder}", ModelOptions(adapter=str(adapter), engine_args={"enable_lora": False}))
+
+
+def test_an_adapter_of_which_an_engine_would_leave_out_a_part_is_refused(kind, folder, tmp_path):
+    tower = write_adapter(folder, tmp_path / "tower", 1, ("fc1", "q_proj"))
+    dora = write_adapter(folder, tmp_path / "dora", 1, IN_LANGUAGE_MODEL, use_dora=True)
+    for adapter, match in ((tower, r"beyond the language model, first .*vision_tower"), (dora, "sets use_dora")):
+        with pytest.raises(PreflightError, match=match):
+            open_model(f"{kind}:{folder}", ModelOptions(adapter=str(adapter))).identity()
 
 
 async def test_a_request_that_the_engine_aborts_is_an_error(kind, folder):

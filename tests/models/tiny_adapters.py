@@ -10,13 +10,18 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 TARGETS = ("q_proj", "v_proj", "down_proj")
+IN_LANGUAGE_MODEL = r".*language_model.*\.(q_proj|v_proj)"
 
 
-def write_adapter(base: Path, folder: Path, seed: int, targets: tuple[str, ...] = TARGETS, **settings: Any) -> Path:
+def write_adapter(
+    base: Path, folder: Path, seed: int, targets: tuple[str, ...] | str = TARGETS, **settings: Any
+) -> Path:
     """Save an adapter over `base` whose two factors are random, so that it changes the replies."""
     torch.manual_seed(seed)
     model: Any = AutoModelForImageTextToText.from_pretrained(base)
-    config = LoraConfig(r=4, lora_alpha=16, target_modules=list(targets), **settings)
+    config = LoraConfig(
+        r=4, lora_alpha=16, target_modules=targets if isinstance(targets, str) else list(targets), **settings
+    )
     wrapped: Any = get_peft_model(model, config)
     for name, weights in wrapped.named_parameters():
         if "lora_A" in name or "lora_B" in name or "modules_to_save" in name:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["open_sglang", "open_vllm"]
 
 FIXED_ARGUMENTS = ("model", "model_path", "tokenizer", "tokenizer_path", "revision", "dtype", "seed", "random_seed")
+ADAPTER_ARGUMENTS = ("enable_lora", "lora_paths", "lora_modules")
 """Arguments of an engine that Snellen sets itself, from options of its own."""
 
 
@@ -78,7 +79,8 @@ def _require(package: str, extra: str, name: str, options: ModelOptions) -> None
             if package == "vllm"
             else "Start the engine as a server and use --model api:NAME.",
         )
-    if fixed := next((argument for argument in FIXED_ARGUMENTS if argument in options.engine_args), None):
+    fixed_arguments = FIXED_ARGUMENTS if options.adapter is None else (*FIXED_ARGUMENTS, *ADAPTER_ARGUMENTS)
+    if fixed := next((argument for argument in fixed_arguments if argument in options.engine_args), None):
         raise UsageError(
             f"--engine-args sets {fixed!r}, which Snellen sets itself.",
             "Use --model, --revision, --dtype or --seed.",

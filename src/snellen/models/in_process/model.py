@@ -14,6 +14,7 @@ from msgspec import Struct
 from snellen.errors import BadRequestError, DataError, InputError, ModelError, PreflightError, UsageError
 from snellen.media import MediaCache
 from snellen.models.base import Model, ModelOptions
+from snellen.models.local.adapters import Adapter, find_adapter, require_engine
 from snellen.models.local.chat_template import (
     Conversation,
     content_digest,
@@ -41,12 +42,14 @@ class EngineStart(Struct, frozen=True):
         dtype: auto, float32, bfloat16 or float16.
         seed: the run's seed.
         arguments: the user's own, by the engine's names.
+        adapter: over the checkpoint, in each request.
     """
 
     folder: str
     dtype: str
     seed: int
     arguments: Mapping[str, Any]
+    adapter: Adapter | None = None
 
 
 class EngineRequest(Struct, frozen=True):
@@ -117,6 +120,7 @@ class EngineModel(Model):
             )
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
         self._checkpoint: Checkpoint | None = None
+        self._adapter: Adapter | None = None
         self._processor: Any = None
         self._control_tokens: tuple[str, ...] = ()
         self._omitted: frozenset[str] = frozenset()
@@ -128,11 +132,12 @@ class EngineModel(Model):
     def identity(self) -> Mapping[str, Any]:
         """Return engine, content of the checkpoint, precision and the engine's arguments: what can change an answer.
 
-        Raises PreflightError where the checkpoint cannot be found or used.
+        Raises PreflightError where the checkpoint or the adapter cannot be found or used.
         """
         return {
             "kind": self._kind,
             **self._find().origin,
+            **({} if self._adapter is None else {"adapter": self._adapter.digest}),
             "dtype": self._options.dtype,
             "engine_args": dict(self._options.engine_args),
             **({"sampling": own} if (own := self._sampling.fields) else {}),
@@ -208,6 +213,9 @@ class EngineModel(Model):
 
     def _find(self) -> Checkpoint:
         if self._checkpoint is None:
+            if self._options.adapter is not None:
+                self._adapter = find_adapter(self._options.adapter)
+                require_engine(self._adapter, self._kind)
             self._checkpoint = find(self._path, self._options.revision)
         return self._checkpoint
 
@@ -219,8 +227,9 @@ class EngineModel(Model):
                 return
             checkpoint = await asyncio.to_thread(self._find)
             await asyncio.to_thread(self._load_processor, checkpoint)
+            arguments = dict(self._options.engine_args)
             start = EngineStart(
-                str(checkpoint.folder), self._options.dtype, self._options.seed, dict(self._options.engine_args)
+                str(checkpoint.folder), self._options.dtype, self._options.seed, arguments, self._adapter
             )
             try:
                 self._engine.start(start)

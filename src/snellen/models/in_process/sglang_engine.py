@@ -1,7 +1,7 @@
 """SGLang inside this process, by its offline engine.
 
 Source of the interface: SGLang 0.5.23, `sglang.srt.entrypoints.engine.Engine`, its `async_generate` and the names of
-`sglang.srt.sampling.sampling_params.SamplingParams`.
+`sglang.srt.sampling.sampling_params.SamplingParams`; of adapters `sglang.srt.arg_groups.fields.lora`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ class SglangEngine:
 
     def __init__(self) -> None:
         self._engine: Any = None
+        self._options: dict[str, Any] = {}
 
     def start(self, start: EngineStart) -> None:
         """Start the engine from a checkpoint's folder. Raises whatever SGLang raises."""
         import sglang
 
-        self._engine = sglang.Engine(
-            model_path=start.folder, dtype=start.dtype, random_seed=start.seed, **start.arguments
-        )
+        arguments: dict[str, Any] = {"model_path": start.folder, "dtype": start.dtype, "random_seed": start.seed}
+        if start.adapter is not None:
+            folder = str(start.adapter.folder.absolute())
+            arguments |= {"lora_paths": {"adapter": folder}, "lora_strict_loading": True}
+            self._options = {"lora_path": "adapter"}
+        self._engine = sglang.Engine(**arguments, **start.arguments)
 
     async def generate(self, request: EngineRequest) -> EngineReply:
         """Answer one prompt.
@@ -46,7 +50,7 @@ class SglangEngine:
         if chosen.seed is not None:
             sampling["sampling_seed"] = chosen.seed
         answer = await self._engine.async_generate(
-            prompt=request.text, sampling_params=sampling, image_data=request.images or None
+            prompt=request.text, sampling_params=sampling, image_data=request.images or None, **self._options
         )
         facts = answer.get("meta_info") or {}
         finish = facts.get("finish_reason") or {}

@@ -1,6 +1,7 @@
 """vLLM inside this process, by its asynchronous engine.
 
-Source of the interface: vLLM 0.33.0, `vllm.v1.engine.async_llm.AsyncLLM` and `vllm.sampling_params.SamplingParams`.
+Source of the interface: vLLM 0.33.0, `vllm.v1.engine.async_llm.AsyncLLM`, `vllm.sampling_params.SamplingParams`,
+`vllm.lora.request.LoRARequest` and `vllm.config.lora.MaxLoRARanks`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from snellen.errors import ModelError
 from snellen.models.in_process.model import EngineReply, EngineRequest, EngineStart
 
 FINISH_REASONS = {"stop": "stop", "length": "length"}
+RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Values that vLLM takes as the largest rank of an adapter."""
 
 
 class VllmEngine:
@@ -20,6 +23,7 @@ class VllmEngine:
     def __init__(self) -> None:
         self._engine: Any = None
         self._sampling: Any = None
+        self._options: dict[str, Any] = {}
         self._numbers = itertools.count()
 
     def start(self, start: EngineStart) -> None:
@@ -28,7 +32,15 @@ class VllmEngine:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        arguments = {"disable_log_stats": True, **start.arguments}
+        arguments: dict[str, Any] = {"disable_log_stats": True}
+        if start.adapter is not None:
+            from vllm.lora.request import LoRARequest
+
+            config = start.adapter.config
+            rank = max(config["r"], *(config.get("rank_pattern") or {}).values(), 1)
+            arguments |= {"enable_lora": True, "max_lora_rank": next(step for step in (*RANKS, rank) if step >= rank)}
+            self._options = {"lora_request": LoRARequest("adapter", 1, str(start.adapter.folder.absolute()))}
+        arguments |= start.arguments
         settings = AsyncEngineArgs(model=start.folder, dtype=start.dtype, seed=start.seed, **arguments)
         self._sampling = SamplingParams
         self._engine = AsyncLLM.from_engine_args(settings)
@@ -53,7 +65,7 @@ class VllmEngine:
             prompt["multi_modal_data"] = {"image": request.images}
         name = f"snellen-{next(self._numbers)}"
         last: Any = None
-        async for output in self._engine.generate(prompt, sampling, name):
+        async for output in self._engine.generate(prompt, sampling, name, **self._options):
             last = output
         if last is None or not last.outputs:
             raise ModelError("vLLM ended the request without an answer.")

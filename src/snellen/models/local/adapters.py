@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +20,8 @@ from snellen.errors import PreflightError
 from snellen.models.local.checkpoint import ADAPTER_CONFIG, read_config
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
-INITIALISATIONS = (None, True, False, "gaussian", "orthogonal", "eva")
-"""Values of `init_lora_weights` under which PEFT leaves the weights of the base as they are."""
+INITIALISATIONS = (None, True, False, "gaussian", "orthogonal", "eva", "mica")
+"""Values of `init_lora_weights` under which PEFT leaves the weights of the base as they are (vLLM 0.33.0, `PEFTHelper`)."""
 REFUSED = ("layer_replication", "megatron_config", "alora_invocation_tokens")
 """Settings that change the layers of the base, import a module by its name, or need arguments of their own."""
 
@@ -84,6 +85,34 @@ def find_adapter(name: str) -> Adapter:
         with (folder / file).open("rb") as opened:
             total.update(f"{file}\0{hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
     return Adapter(folder, f"sha256:{total.hexdigest()}", config)
+
+
+OF_LANGUAGE_MODEL = re.compile(
+    r"base_model\.model\.(?:(?:model\.)?(?:language_model|text_model|layers|embed_tokens)|lm_head)\."
+)
+"""Names of an adapter's tensors that lie in the language model of the families that transformers has."""
+ONLY_LOCAL = ("use_dora", "modules_to_save", "lora_bias")
+"""Settings that neither vLLM 0.33.0 (`PEFTHelper`) nor SGLang 0.5.23 (`LoRAManager`) computes for a VLM."""
+
+
+def require_engine(adapter: Adapter, kind: str) -> None:
+    """Raise PreflightError for an adapter of which vLLM or SGLang would leave out a part, or whose weights are damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(adapter.folder / ADAPTER_WEIGHTS, "numpy") as weights:
+            beyond = [name for name in weights.keys() if not OF_LANGUAGE_MODEL.match(name)]  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError) as error:
+        raise PreflightError(
+            f"{adapter.folder}: {ADAPTER_WEIGHTS} cannot be read: {error}", "Save it again."
+        ) from error
+    setting = next((name for name in ONLY_LOCAL if adapter.config.get(name)), "")
+    if setting or beyond:
+        found = f"sets {setting}" if setting else f"reaches beyond the language model, first {sorted(beyond)[0]!r}"
+        raise PreflightError(
+            f"{adapter.folder}: the adapter {found}, and {kind} computes LoRA in the language model alone.",
+            "Use --model local:BASE, or evaluate the merged model: merge_and_unload().",
+        )
 
 
 class LoadedAdapters:
