@@ -210,3 +210,48 @@ def test_what_cannot_be_watched_is_refused_with_what_to_do(watch, tmp_path, caps
     (tmp_path / "evals" / "watch.json").write_text("{")
     damaged = watch("--once")
     assert damaged.status == 3 and "Delete it" in damaged.err
+
+
+def test_adapters_are_evaluated_over_one_base_that_is_loaded_once_and_stand_among_whole_checkpoints(
+    watch, tmp_path, tiny, monkeypatch
+):
+    from models.tiny_adapters import merge, write_adapter
+    from snellen.models.local import checkpoint
+
+    loads: list[Any] = []
+    real = checkpoint.load
+    monkeypatch.setattr(checkpoint, "load", lambda *words: loads.append(words) or real(*words))
+    for step in (1, 2, 3):
+        write_adapter(tiny, tmp_path / "ck" / f"checkpoint-{step}", step)
+    merged = merge(tiny, tmp_path / "ck" / "checkpoint-2", tmp_path / "merged")
+    shutil.copytree(merged, tmp_path / "ck" / "checkpoint-4")
+    cut = write_adapter(tiny, tmp_path / "ck" / "checkpoint-5", 5) / "adapter_model.safetensors"
+    cut.write_bytes(cut.read_bytes()[:-1])
+    done = watch("--once", "--json")
+    assert done.status == 0, done.err
+    outcome = points(done)
+    assert list(outcome) == [f"checkpoint-{step}" for step in (1, 2, 3, 4)]
+    assert len(loads) == 2, "the base once, and the whole checkpoint"
+    assert json.loads(done.out)["incomplete"] == {"checkpoint-5": "the adapter's weights"}
+
+    def said(name: str) -> list[str]:
+        rows = (Path(outcome[name]["run"]) / "results.jsonl").read_text().splitlines()
+        return sorted(json.loads(row)["response"]["text"] for row in rows)
+
+    assert said("checkpoint-2") == said("checkpoint-4") != said("checkpoint-1")
+    write_adapter(tiny, tmp_path / "ck" / "checkpoint-1", 9)  # of another training
+    assert watch("--once").status == 0
+    runs = tmp_path / "evals" / "chart-digits"
+    assert (runs / "checkpoint-1.replaced-1").is_dir() and not (runs / "checkpoint-2.replaced-1").exists()
+
+
+def test_an_adapter_whose_base_has_moved_is_evaluated_with_the_base_that_is_named(watch, tmp_path, tiny):
+    from models.tiny_adapters import write_adapter
+
+    config = write_adapter(tiny, tmp_path / "ck" / "checkpoint-1", 1) / "adapter_config.json"
+    for base, match in ((None, "names no base model"), ("/nowhere/tiny", "there is no model folder /nowhere/tiny")):
+        config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": base}))
+        failed = watch("--once")
+        assert failed.status != 0 and match in failed.out, failed.out
+    done = watch("--once", "--base", tiny)
+    assert done.status == 0 and "●" in done.out, done.err

@@ -38,6 +38,9 @@ class WatchOptions:
 
     out: Path | None = option("Folder of the runs, watch.json and watch.html.", said="results/watch-CHECKPOINTS")
     limit: int | None = option("Run only the first N samples.", least=1)
+    base: str | None = option(
+        "Model that adapters lie over, a folder or a hub id.", value="NAME", said="the one that each adapter names"
+    )
     seed: shared.Seed = 0
     once: bool = option("Evaluate the checkpoints that are there, and end.", False)
     idle: float | None = option(
@@ -81,7 +84,7 @@ def watch(
     local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "stop_after_first_json")],
     output: StepOutputOptions,
 ) -> None:
-    """Evaluate the checkpoints of a training as they appear, in the order of their steps.
+    """Evaluate the checkpoints or LoRA adapters of a training as they appear, in the order of their steps.
 
     A checkpoint is read once its weights are complete. Those already evaluated are skipped, so that a stopped watch goes
     on with the same command. A checkpoint that fails is named, and the others go on. The score over the steps is printed,
@@ -111,7 +114,8 @@ def watch(
     out = watching.out or Path("results") / f"watch-{slug(checkpoints.absolute().name) or 'checkpoints'}"
     require_run_folder(out)
     targets = log_targets(output.log) if output.log else []
-    session = WatchSession(CheckpointWatch(checkpoints, benchmarks, out, settings, output.profile), output, targets)
+    checkpoint_watch = CheckpointWatch(checkpoints, benchmarks, out, settings, output.profile, watching.base)
+    session = WatchSession(checkpoint_watch, output, targets)
     session.begin()
     times = WatchTimes(watching.poll, watching.settle, watching.idle, watching.once)
     try:

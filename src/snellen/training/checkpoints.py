@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, FingerprintError
+from snellen.models.local.adapters import ADAPTER_WEIGHTS
+from snellen.models.local.checkpoint import ADAPTER_CONFIG
 from snellen.runs.run import Run
 from snellen.text import slug
 
@@ -65,7 +67,7 @@ def list_checkpoints(root: Path) -> tuple[list[CheckpointFolder], list[str]]:
         if step is not None:
             stamp, newest = _stamp(path)
             checkpoints.append(CheckpointFolder(path, step, stamp, newest))
-        elif (path / "config.json").is_file():
+        elif is_adapter(path) or (path / "config.json").is_file():
             without_step.append(path.name)
     return sorted(checkpoints, key=lambda item: (item.step, item.name)), sorted(without_step)
 
@@ -87,8 +89,8 @@ def incomplete(folder: Path) -> str:
 
     A safetensors file declares its length in its header, so that a half-written one is known by its size.
     """
-    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
-        return "" if _lacking(folder / "adapter_model.safetensors") == "" else "the adapter's weights"
+    if is_adapter(folder):
+        return "" if _lacking(folder / ADAPTER_WEIGHTS) == "" else "the adapter's weights"
     if _json_object(folder / "config.json") is None:
         return "config.json"
     if (folder / INDEX).exists():
@@ -105,6 +107,11 @@ def incomplete(folder: Path) -> str:
     return "weights (model.safetensors)"
 
 
+def is_adapter(folder: Path) -> bool:
+    """Return True for an adapter of PEFT without its base model."""
+    return (folder / ADAPTER_CONFIG).is_file() and not (folder / "config.json").is_file()
+
+
 def is_finished(folder: Path) -> bool:
     """Return True if the Trainer's last file is there, so that nothing more will be written."""
     return _json_object(folder / TRAINER_STATE) is not None
@@ -112,11 +119,8 @@ def is_finished(folder: Path) -> bool:
 
 def unusable(folder: Path) -> str:
     """Return why a complete checkpoint cannot be evaluated, with what to do; empty if nothing is known."""
-    if not (folder / "config.json").is_file():
-        return (
-            "it holds an adapter (adapter_config.json) without its base model. "
-            "Save the merged model: model.merge_and_unload().save_pretrained(…)"
-        )
+    if is_adapter(folder):
+        return ""  # the processor is that of its base
     if not any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
         return "it has no processor (processor_config.json). Pass processing_class=processor to the Trainer"
     return ""

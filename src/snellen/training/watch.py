@@ -26,16 +26,20 @@ from snellen.errors import (
     StorageError,
     UsageError,
 )
+from snellen.models.local.adapters import find_adapter
+from snellen.models.local.checkpoint import ADAPTER_CONFIG
+from snellen.models.local.model import SharedWeights, open_model
 from snellen.plugin_errors import plugin_fault
 from snellen.redaction import redact_bytes
 from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run
-from snellen.runs.settings import RunSettings
+from snellen.runs.settings import RunSettings, run_spec
 from snellen.text import pretty_json
 from snellen.training.checkpoints import (
     CheckpointFolder,
     evaluate_replacing,
     incomplete,
+    is_adapter,
     is_finished,
     list_checkpoints,
     other_weights,
@@ -114,6 +118,7 @@ class CheckpointWatch:
         out: folder of the runs and of watch.json.
         settings: of `evaluate`.
         profile: scoring profile; None: the benchmark's first.
+        base: model that adapters lie over; None: the one that each names.
 
     Raises:
         DataError: watch.json cannot be read.
@@ -126,6 +131,7 @@ class CheckpointWatch:
         out: Path,
         settings: RunSettings,
         profile: str | None = None,
+        base: str | None = None,
     ) -> None:
         self.root, self.out, self.profile = root, out, profile
         self.benchmarks = list(benchmarks.values())
@@ -134,7 +140,9 @@ class CheckpointWatch:
         self.without_step: list[str] = []
         self._names = {benchmark.name: name for name, benchmark in benchmarks.items()}
         self._settings = settings
-        self._digest = _digest(settings, profile)
+        self._base = base
+        self._digest = _digest({**settings, **({} if base is None else {"base": base})}, profile)
+        self._weights: tuple[str, SharedWeights] = ("", SharedWeights())
         self._points = {(point.checkpoint, point.benchmark): point for point in read_state(out).points}
         self._tried: set[tuple[str, str]] = set()
         self._stamps: dict[str, tuple[str, float]] = {}
@@ -241,13 +249,7 @@ class CheckpointWatch:
                 raise DataError(f"{checkpoint.path}: {reason}")
             run = evaluate_replacing(
                 folder,
-                lambda: evaluate(
-                    self._names[benchmark.name],
-                    f"local:{checkpoint.path}",
-                    out=folder,
-                    display=display,
-                    **self._settings,
-                ),
+                lambda: self._run(checkpoint, benchmark, out=folder, display=display),
                 replaces=other_weights,
             )
             (metrics,) = run.figures(self._profile_of(benchmark)).values()
@@ -261,6 +263,23 @@ class CheckpointWatch:
             return structs.replace(failed, run=failed.run if RunFolder(folder).exists() else ""), None
         unanswered = run.meta.totals.error + run.meta.totals.timeout
         return structs.replace(point, metrics=list(metrics), unanswered=unanswered), run
+
+    def _run(self, checkpoint: CheckpointFolder, benchmark: Benchmark, **shown: Any) -> Run:
+        """Evaluate a checkpoint, or an adapter over its base, which stays loaded for the next one."""
+        name = self._names[benchmark.name]
+        if not is_adapter(checkpoint.path):
+            self._weights = ("", SharedWeights())
+            return evaluate(name, f"local:{checkpoint.path}", **shown, **self._settings)
+        adapter = str(checkpoint.path)
+        base = self._base or find_adapter(adapter).base
+        if not base:
+            raise DataError(f"{adapter}/{ADAPTER_CONFIG} names no base model", "Name it: --base NAME.")
+        if self._weights[0] != base:
+            self._weights = (base, SharedWeights())
+        settings: Any = {**self._settings, "adapter": adapter}
+        model = open_model(base, run_spec("", "", settings).options)
+        model.share(self._weights[1])
+        return evaluate(name, model, **shown, **settings)
 
     def _profile_of(self, benchmark: Benchmark) -> str:
         return next(iter(benchmark.score)) if self.profile is None else self.profile
