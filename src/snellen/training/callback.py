@@ -14,11 +14,12 @@ from transformers import Trainer, TrainerCallback
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, checked_data
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
-from snellen.models.local.in_memory import require_generating, require_processor, unwrapped
+from snellen.models.local.in_memory import require_generating, require_processor, sharding, unwrapped
 from snellen.runs.evaluate import evaluate
 from snellen.runs.settings import RunSettings
 from snellen.runs.trackers.content import values_of
 from snellen.training.checkpoints import evaluate_replacing, step_folder
+from snellen.training.sharded import require_gatherable, whole_copy
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
     """Evaluate the model of a Trainer every N steps, and log metrics with intervals through the Trainer.
 
     Weights, gradients, random states and modes are as before, so that the training goes as it would without the callback.
-    Only the main process evaluates. Each evaluation is a run folder `out/<benchmark>/step-00000100`; a training that is
+    Only the main process evaluates; it gathers weights that FSDP has sharded into a copy for as long. Each evaluation is a run folder `out/<benchmark>/step-00000100`; a training that is
     resumed completes it. A failed evaluation is logged as a warning, and the training goes on.
 
         trainer = Trainer(..., callbacks=[EvaluationCallback("chart/digits", every_steps=100, limit=200)])
@@ -88,7 +89,10 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
             UsageError: the model, its processor or the Trainer cannot be used.
         """
         model = unwrapped(context["model"])
-        require_generating(model)
+        if sharding(model):
+            require_gatherable(model)
+        else:
+            require_generating(model)
         require_processor(model, self._processor(context))
         if self.trainer is None:
             self.trainer = self._calling_trainer()
@@ -133,6 +137,8 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
     def _evaluate(self, args: Any, state: Any, control: Any, context: dict[str, Any]) -> dict[str, float]:
         """Evaluate and log this step on the main process; return the values by their names in the log."""
         self._last_step = state.global_step
+        if sharding(unwrapped(context["model"])):
+            context = {**context, "model": whole_copy(unwrapped(context["model"]), args.device)}
         if not state.is_world_process_zero:
             return {}
         values: dict[str, float] = {}

@@ -66,7 +66,7 @@ def lent(model: Any, processor: Any, options: ModelOptions) -> Iterator[MemoryMo
     modes = [(module, module.training) for module in model.modules()]
     tokenizer = processor.tokenizer
     padding = tokenizer.padding_side, tokenizer.pad_token
-    with _random_states_kept():
+    with random_states_kept():
         try:
             model.eval()
             yield MemoryModel(model, processor, options)
@@ -91,16 +91,31 @@ def require_generating(model: Any) -> None:
                 f"{name}: the weights of {parameter_name} are not in memory (device meta).",
                 "Load the whole model, or evaluate its folder as local:PATH.",
             )
-        if (
-            hasattr(parameter, "device_mesh")
-            or hasattr(parameter, "ds_id")
-            or "FlatParameter" in type(parameter).__name__
-        ):
-            raise UsageError(
-                f"{name}: the weights of {parameter_name} are sharded over several processes (FSDP or ZeRO-3), and one of "
-                "them alone cannot generate.",
-                "Evaluate the saved checkpoints: snellen watch CHECKPOINTS --benchmark NAME",
-            )
+    if how := sharding(model):
+        raise UsageError(
+            f"{name}: its weights are sharded over several processes by {how}, and one of them alone cannot generate.",
+            f"In a Trainer with FSDP, use EvaluationCallback, which gathers them. {SHARDED_HINTS[how]}"
+            if how == "FSDP"
+            else SHARDED_HINTS[how],
+        )
+
+
+SHARDED_HINTS = {
+    "FSDP": "Save whole checkpoints or adapters, and evaluate those: snellen watch CHECKPOINTS --benchmark NAME",
+    "ZeRO-3": "Set stage3_gather_16bit_weights_on_model_save in the configuration of DeepSpeed, and evaluate the saved "
+    "checkpoints: snellen watch CHECKPOINTS --benchmark NAME",
+}
+"""What to do where the weights cannot be gathered, by `sharding`."""
+
+
+def sharding(model: Any) -> str:
+    """Return by what a model's weights are sharded over processes, FSDP (also `fully_shard`) or ZeRO-3; empty if whole."""
+    wrapped = any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules())
+    for parameter in model.parameters():
+        if hasattr(parameter, "ds_id"):
+            return "ZeRO-3"
+        wrapped = wrapped or hasattr(parameter, "device_mesh")
+    return "FSDP" if wrapped else ""
 
 
 def require_processor(model: Any, processor: Any) -> None:
@@ -196,7 +211,7 @@ def _processor_digest(processor: Any) -> str:
 
 
 @contextmanager
-def _random_states_kept() -> Iterator[None]:
+def random_states_kept() -> Iterator[None]:
     """Restore the random states of Python, numpy and torch, on all devices, at the end."""
     import numpy as np
     import torch
