@@ -52,6 +52,9 @@ COMMANDS = {
     "check": ListedCommand("snellen.cli.check:check", "Check a file of questions before a run.", RUNS),
     "easi": ListedCommand("snellen.cli.easi:easi", "Run EASI's spatial benchmarks, judge and submit.", RUNS),
     "power": ListedCommand("snellen.cli.power:power", "Say which difference of two models a benchmark can show.", RUNS),
+    "subset": ListedCommand(
+        "snellen.cli.subset:subset", "Choose few items that tell the score on a whole benchmark.", RUNS
+    ),
     "merge": ListedCommand("snellen.cli.merge:merge", "Merge the parts of a run (run --shard K/N) into one.", RUNS),
     "rerun": ListedCommand("snellen.cli.rerun:rerun", "Repeat a run from its run_meta.json.", RUNS),
     "batch": ListedCommand("snellen.cli.batch:group", "List and cancel the batches of a run.", RUNS),

@@ -35,6 +35,7 @@ from snellen.cli.preview import (
 from snellen.cli.results import FailedModel, ModelOutcome, finish, log_runs, log_targets, tell_failure
 from snellen.cli.serve import parse_vllm
 from snellen.engine.run_folder import RunSpec
+from snellen.engine.subset import with_subset
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.plugin_errors import plugin_fault
@@ -55,6 +56,7 @@ class RunOptions:
     )
     out: Path | None = option("Folder of the run, or of the runs if there are several.", said="results/BENCHMARK-MODEL")
     limit: int | None = option_of(RunSpec, "limit")
+    subset: Path | None = option_of(RunSpec, "subset")
     shard: str | None = option_of(RunSpec, "shard", default=None, panel=shared.SCALE)
     repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
@@ -205,7 +207,8 @@ def perform_call(
         for name in found
         for model in models
     ]
-    specs, benchmarks = [spec for spec, _ in prepared], [benchmark for _, benchmark in prepared]
+    specs = [spec for spec, _ in prepared]
+    benchmarks = [with_subset(benchmark, base.subset) for _, benchmark in prepared]
     folders = _folders(specs, settings.out, typed)
     is_checked = output.fail_under or output.junit is not None or output.step_summary is not None
     checks = CheckReport(output) if is_checked else None

@@ -11,9 +11,11 @@ import typer
 
 from snellen.cli import options as shared
 from snellen.cli.console import note, show_json
-from snellen.cli.option_parsing import REQUIRED, argument, only, option
+from snellen.cli.option_parsing import REQUIRED, argument, only, option, option_of
 from snellen.cli.preview import require_profile, require_run_folder, require_used_data
 from snellen.cli.results import UNANSWERED, log_targets, log_tracked
+from snellen.engine.run_folder import RunSpec
+from snellen.engine.subset import read_subset, with_subset
 from snellen.errors import SnellenError, UsageError
 from snellen.scoring.metric_text import bracketed
 from snellen.text import slug
@@ -41,6 +43,7 @@ class WatchOptions:
     base: str | None = option(
         "Model that adapters lie over, a folder or a hub id.", value="NAME", said="the one that each adapter names"
     )
+    subset: Path | None = option_of(RunSpec, "subset")
     seed: shared.Seed = 0
     once: bool = option("Evaluate the checkpoints that are there, and end.", False)
     idle: float | None = option(
@@ -105,9 +108,11 @@ def watch(
         )
     chosen = shared.run_settings(data, generation, media, local)
     settings: Any = {**chosen, "seed": watching.seed, "limit": watching.limit}
+    if watching.subset is not None:  # by its content: a file that was made again is another setting
+        settings["subset"] = read_subset(watching.subset)
     base = run_spec("", f"local:{checkpoints}", settings)
     open_model(base.model, base.options)  # refuses options and names missing packages; loads nothing
-    benchmarks = {name: find(name) for name in benchmark}
+    benchmarks = {name: with_subset(find(name), base.subset) for name in benchmark}
     for each in benchmarks.values():
         require_profile(base, each, output.profile)
     _check_data(benchmarks, base.data, quiet=output.quiet)

@@ -141,6 +141,8 @@ def check_values(meta: RunMeta, path: Path) -> RunMeta:
         wrong.append("spec.repeats")
     if not -INT64 <= spec.data.seed < INT64:
         wrong.append("spec.data.seed")
+    if spec.subset is not None and spec.subset.fault():
+        wrong.append("spec.subset")
     if wrong:
         raise RunError(
             f"{path}: {wrong[0]} is out of range",

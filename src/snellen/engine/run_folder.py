@@ -18,6 +18,7 @@ from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Data
 from snellen.engine import journal
 from snellen.engine.folder_checks import META_BYTES, check_files, check_values, is_own, owner_mark
+from snellen.engine.subset import Subset
 from snellen.errors import RedactedCopyError, RunError, RunLockedError
 from snellen.models.base import ModelOptions
 from snellen.redaction import redact_bytes
@@ -61,6 +62,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     data: Data = Data()
     options: ModelOptions = ModelOptions()
     limit: Annotated[int | None, Setting("Run only the first N samples.", 1)] = None
+    subset: Annotated[
+        Subset | None,
+        Setting("Ask only the items of this file (`snellen subset`), and estimate the score on all.", value="FILE"),
+    ] = None
     repeats: Annotated[int, Setting("Number of times to ask each question.", 1, 1_000_000)] = 1
     max_attempts: Annotated[
         int,

@@ -78,7 +78,7 @@ def studied(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
         samples=samples,
         grow=None if grow is None else lambda data, answers: [change(sample) for sample in grow(data, answers)],
         sample=None if make is None else lambda data, name: change(make(data, name)),
-        study=study,
+        study={**benchmark.study, **study},
         concealed=concealed,
     )
 

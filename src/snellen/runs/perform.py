@@ -16,6 +16,7 @@ from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
 from snellen.engine.session import require_written
 from snellen.engine.study import studied
+from snellen.engine.subset import require_subset, with_subset
 from snellen.errors import DataError, UsageError
 from snellen.event_loop import in_loop
 from snellen.models import registry as models
@@ -86,13 +87,15 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
         spec = structs.replace(spec, benchmark=benchmarks.lasting_name(spec.benchmark))
     if spec.few_shot_from is not None and Path(spec.few_shot_from).expanduser().exists():
         spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
-    subject = benchmark or find_benchmark(spec, folder, trust=trust)
+    subject = with_subset(benchmark, spec.subset) if benchmark else find_benchmark(spec, folder, trust=trust)
     spec.data.require_known(subject.name, subject.options)
     require_protocol(spec.data.options, spec.system)
     if subject.with_media is not None:
         spec = structs.replace(spec, data=subject.with_media(spec.data, spec.options.media))
     spec = with_coordinates(spec, subject, folder)
     require_whole_data(subject, spec)
+    if spec.subset is not None:
+        require_subset(subject, spec.subset, spec.data)
     return spec, subject
 
 

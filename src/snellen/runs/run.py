@@ -17,6 +17,7 @@ from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
 from snellen.engine.run_folder import JUDGED, READ, RunFolder, RunMeta, derived_run, derived_runs
+from snellen.engine.subset import with_subset
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.coordinates import chosen, reread, with_coordinates
 from snellen.runs.settings import find_benchmark
@@ -146,6 +147,7 @@ class Run:
         if self._benchmark is None:
             benchmark = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
             self._benchmark = guarded(benchmark, self.folder, self.meta, trust=self.trust)
+        self._benchmark = with_subset(self._benchmark, self.meta.spec.subset)
         if self._benchmark.grow is not None:
             from snellen.engine.growth import recorded_view
 

@@ -14,6 +14,7 @@ from msgspec import structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import JUDGED, LABELLED, READ, RunFolder, RunSpec
+from snellen.engine.subset import Subset, read_subset, with_subset
 from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
 from snellen.runs.trust import find_named
 from snellen.setting import explain, settings_of
@@ -47,6 +48,7 @@ class RunSettings(JudgeSettings, total=False):
     data: str | Path | None
     images: str | Path | None
     benchmark_options: Mapping[str, str] | None
+    subset: str | Path | Subset | None
     repeats: int
     nproc: int | None
     ray: str | None
@@ -99,6 +101,8 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
         seed=options.seed,
     )
     spec = {name: value for name, value in chosen.items() if name in _SPEC_FIELDS}
+    if isinstance(file := spec.get("subset"), str | Path):
+        spec["subset"] = read_subset(file)
     if spec.get("shard"):
         from snellen.engine.sharding import parse_shard  # few runs are divided
 
@@ -129,7 +133,8 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
         from snellen.runs.failures.benchmark import labelling_benchmark
 
         return labelling_benchmark(spec.data, trust=trust)
-    return registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
+    named = registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
+    return with_subset(named, spec.subset)
 
 
 def _place_of(name: str) -> str:

@@ -13,10 +13,11 @@ from transformers import Trainer, TrainerCallback
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, checked_data
+from snellen.engine.subset import with_subset
 from snellen.errors import InterruptedRunError, SnellenError, UsageError
 from snellen.models.local.in_memory import require_generating, require_processor, sharding, unwrapped
 from snellen.runs.evaluate import evaluate
-from snellen.runs.settings import RunSettings
+from snellen.runs.settings import RunSettings, run_spec
 from snellen.runs.trackers.content import values_of
 from snellen.training.checkpoints import evaluate_replacing, step_folder
 from snellen.training.sharded import require_gatherable, whole_copy
@@ -47,7 +48,7 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
         prefix: begins each name: `eval_chart/digits/accuracy`, `eval_chart/digits/accuracy_ci95_low`. W&B shows names that
             begin with `eval_` in a section of their own.
         trainer: whose `log` is called; by default the Trainer that calls this callback.
-        limit: run only the first N samples.
+        limit, subset: run only the first N samples, or the items of a subset (docs/subset.md).
         settings: further settings of `snellen.evaluate`, such as data and generation.
     """
 
@@ -74,7 +75,9 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
                     f"{name} is {number!r}; a whole number of at least 1 was expected.", f"Correct {name}."
                 )
         self.benchmarks = [(each, registry.find(each) if isinstance(each, str) else each) for each in named]
+        subset = run_spec("", "", settings).subset
         for _, subject in self.benchmarks:
+            with_subset(subject, subset)
             checked_data(subject, settings.get("data"), settings.get("images"), settings.get("benchmark_options"))
         self.every_steps, self.processor, self.profile = every_steps, processor, profile
         self.at_start, self.at_end, self.prefix, self.trainer = at_start, at_end, prefix, trainer

@@ -178,6 +178,8 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
             "benchmark_options": {key: str(own) for key, own in named_options.items()},
             "seed": converted.seed,
         }
+        if "subset" in rest:
+            rest["subset"] = _place(plan, msgspec.convert(rest["subset"], str))
         spec = run_spec(_benchmark_name(plan, benchmark.name), model.name, rest)  # type: ignore[arg-type]
         return msgspec.convert(
             msgspec.to_builtins(structs.replace(spec, options=converted), enc_hook=str), RunSpec, dec_hook=_path

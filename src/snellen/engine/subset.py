@@ -1,0 +1,243 @@
+"""Subsets of a benchmark that stand for all of it (`snellen subset`): the file, and the benchmark that asks its items only.
+
+The file holds what the estimator needs: parameters of the items that are asked, and the expected score of all others as a
+curve over abilities. It is therefore as small for a hundred thousand items as for a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from snellen.benchmarks.base import Benchmark, Data
+from snellen.errors import DataError, UsageError
+from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, SENT
+from snellen.sources.safe_paths import regular_file
+from snellen.types import Interval, IntervalMethod, Metric, Sample
+
+if TYPE_CHECKING:
+    from snellen.scoring.scores import Scores
+
+ESTIMATE = "estimated_whole_score"
+"""Metric of a run of a subset: the mean score over all items of the benchmark, estimated."""
+PART = "subset/"
+"""Begins the names of all other metrics of such a run, which are of the subset's items alone."""
+SUBSET_BYTES = 64 << 20
+CURVE = 101
+"""Points of the curve `rest` (snellen.scoring.statistics.item_response.ABILITIES)."""
+
+
+class SubsetItem(Struct, frozen=True, forbid_unknown_fields=True):
+    """An item that is asked: its id, and its discrimination `a` and intercept `d` in the 2PL."""
+
+    id: str
+    a: float
+    d: float
+
+
+class SubsetError(Struct, frozen=True, forbid_unknown_fields=True):
+    """Errors by leaving out one model at a time, as fractions of the score.
+
+    Attributes:
+        mean_absolute: of the estimate.
+        random: of the plain mean over random subsets of the same size, on the same runs.
+        covered: how many of the models lie in an interval whose width the others set.
+    """
+
+    mean_absolute: float
+    random: float
+    covered: int
+
+
+class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Content of a subset's file.
+
+    Attributes:
+        benchmark, version, data, options: what the items belong to; `data` is the digest of its data.
+        profile: the scoring profile that was fitted.
+        seed: of the selection. `data_seed` is that of the benchmark's data.
+        total: number of items of the benchmark.
+        items: those that are asked, in the order of the benchmark.
+        rest: [101] expected mean score over the other items, at abilities from -5 to 5.
+        factor: half the width of a 95 % interval, in standard errors.
+        models: names of the models that were fitted.
+        error: of the estimate.
+    """
+
+    format: int = 1
+    benchmark: str
+    version: str
+    data: str
+    options: Mapping[str, str] = {}
+    profile: str
+    seed: int = 0
+    data_seed: int = 0
+    total: int
+    items: tuple[SubsetItem, ...]
+    rest: tuple[float, ...]
+    factor: float
+    models: tuple[str, ...]
+    error: SubsetError
+
+    @property
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits over the content, for the fingerprint of a run."""
+        return blake2b(msgspec.json.encode(self, order="deterministic"), digest_size=8).hexdigest()
+
+    def fault(self) -> str:
+        """Return what no subset has; empty for a valid one."""
+        numbers = [value for item in self.items for value in (item.a, item.d)]
+        checks = {
+            f"format {self.format}; this version reads 1": self.format == 1,
+            "no items": bool(self.items),
+            "one id twice": len({item.id for item in self.items}) == len(self.items),
+            f"{len(self.items):,} items of {self.total:,}": len(self.items) < self.total < 2**31,
+            "a discrimination or an intercept out of range": all(isfinite(each) and abs(each) < 1e3 for each in numbers)
+            and all(item.a > 0.0 for item in self.items),
+            f"a curve of {len(self.rest):,} points from 0 to 1; {CURVE} were expected": len(self.rest) == CURVE
+            and all(0.0 <= each <= 1.0 for each in self.rest),
+            f"an interval of {self.factor} standard errors": 0.0 < self.factor < 1e6,
+        }
+        return next((said for said, holds in checks.items() if not holds), "")
+
+
+def read_subset(path: str | Path) -> Subset:
+    """Read a subset's file.
+
+    Raises:
+        DataError: it is missing, too large, no JSON, or holds what no subset has.
+    """
+    path = Path(path)
+    hint = "Make it again: snellen subset BENCHMARK --from RUNS --out FILE"
+    if regular_file(path).st_size > SUBSET_BYTES:
+        raise DataError(f"{path} is larger than {SUBSET_BYTES:,} bytes", "It is no subset of `snellen subset`.")
+    try:
+        subset = msgspec.json.decode(path.read_bytes(), type=Subset)
+    except (ValueError, RecursionError, OSError) as error:  # msgspec's errors are ValueErrors
+        raise DataError(f"{path} cannot be read as a subset: {error}", hint) from error
+    if fault := subset.fault():
+        raise DataError(f"{path} cannot be read as a subset: it has {fault}", hint)
+    return subset
+
+
+def data_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a run's data that are the same for every model: not in which space its boxes are read."""
+    return {name: text for name, text in sorted(options.items()) if name not in (COORDINATES, COORDINATES_BY, SENT)}
+
+
+def require_subset(benchmark: Benchmark, subset: Subset, data: Data) -> None:
+    """Refuse a subset of other data than is asked.
+
+    Raises:
+        DataError: of another version, other data or options, or with ids that are not there.
+    """
+    if fault := subset.fault():
+        raise DataError(f"the subset has {fault}", "Make it again with snellen subset.")
+    digest = benchmark.digest(data)
+    pairs: dict[str, tuple[Any, Any]] = {
+        "version": (subset.version, benchmark.version),
+        "data": (subset.data, digest),
+        "options": (dict(sorted(subset.options.items())), data_options(data.options)),
+    }
+    if not digest:  # all of the data then follows from the seed
+        pairs["--seed"] = (subset.data_seed, data.seed)
+    lines = [f"  {name}  {made}  ->  {now}" for name, (made, now) in pairs.items() if made != now]
+    if lines:
+        raise DataError(
+            f"the subset was made of other data of {benchmark.name} than is asked now:\n" + "\n".join(lines),
+            "Pass the data and the options that its runs had, or make a subset of runs with these: snellen subset.",
+        )
+    ids = {item.id for item in subset.items}
+    for sample in benchmark.samples(data):
+        ids.discard(sample.id)
+        if not ids:
+            return
+    named = ", ".join(sorted(ids)[:5])
+    raise DataError(
+        f"{len(ids):,} of {len(subset.items):,} items of the subset are not in {benchmark.name}: {named}",
+        "Make the subset again from runs with this data: snellen subset.",
+    )
+
+
+def with_subset(benchmark: Benchmark, subset: Subset | None) -> Benchmark:
+    """Return the benchmark that asks the items of a subset only, and estimates the whole score; itself without one.
+
+    Its own metrics are of the subset's items, and their names begin with `subset/`. What compares a score with published
+    ones, or sums up in another form, is left out.
+
+    Raises:
+        UsageError: the subset is of another benchmark, or this one chooses its questions by the answers.
+    """
+    if subset is None or benchmark.study.get("subset") == subset.digest:
+        return benchmark
+    if subset.benchmark != benchmark.name:
+        raise UsageError(
+            f"--subset is of {subset.benchmark}, and {benchmark.name} is run", "Name a subset of this benchmark."
+        )
+    if benchmark.grow is not None:
+        raise UsageError(
+            f"--subset: {benchmark.name} chooses each question by the answers before it, so that it has no fixed items",
+            "Omit --subset.",
+        )
+    asked = {item.id for item in subset.items}
+
+    def samples(data: Data) -> Iterator[Sample]:
+        left = len(asked)
+        for sample in benchmark.samples(data):
+            if sample.id in asked:
+                yield sample
+                left -= 1
+                if not left:
+                    return
+
+    def summarize(scores: Scores, profile: str) -> list[Metric]:
+        own = benchmark.summarize(scores, profile)
+        if benchmark.is_plugin:
+            from snellen.benchmarks.plugin_checks import require_metrics
+
+            own = require_metrics(benchmark, profile, own)
+        parts = [msgspec.structs.replace(metric, name=f"{PART}{metric.name}") for metric in own]
+        return [estimate(subset, scores), *parts] if profile == subset.profile else parts
+
+    return replace(
+        benchmark,
+        samples=samples,
+        size=lambda data: len(asked),
+        summarize=summarize,
+        headline=None,
+        details=None,
+        tables=None,
+        published=(),
+        overall=(),
+        members=(),
+        study={**benchmark.study, "subset": subset.digest},
+    )
+
+
+def estimate(subset: Subset, scores: Scores) -> Metric:
+    """Return the estimated mean score over all items, with its interval; without a value where no item has an answer."""
+    import numpy as np
+
+    from snellen.scoring.statistics.item_response import estimate_whole, item_scores
+
+    values = item_scores(scores, [item.id for item in subset.items])
+    answered, size = int(np.isfinite(values).sum()), len(values)
+    a, d = (np.array([getattr(item, name) for item in subset.items]) for name in ("a", "d"))
+    whole = estimate_whole(a, d, np.array(subset.rest), subset.total, np.clip(values, 0.0, 1.0))
+    if whole is None:
+        return Metric(ESTIMATE, None, 0, coverage=0.0)
+    half = subset.factor * whole.error
+    about = IntervalMethod(
+        f"item response theory, {answered:,} of {subset.total:,} items, width by leaving out each of "
+        f"{len(subset.models)} models",
+        clusters=answered,
+    )
+    low, high = max(0.0, whole.value - half), min(1.0, whole.value + half)
+    return Metric(ESTIMATE, whole.value, answered, Interval(low, high, about), coverage=answered / size)
