@@ -234,10 +234,6 @@ def estimate(subset: Subset, scores: Scores) -> Metric:
     if whole is None:
         return Metric(ESTIMATE, None, 0, coverage=0.0)
     half = subset.factor * whole.error
-    about = IntervalMethod(
-        f"item response theory, {answered:,} of {subset.total:,} items, width by leaving out each of "
-        f"{len(subset.models)} models",
-        clusters=answered,
-    )
+    about = IntervalMethod("item response theory, models left out", clusters=answered)
     low, high = max(0.0, whole.value - half), min(1.0, whole.value + half)
     return Metric(ESTIMATE, whole.value, answered, Interval(low, high, about), coverage=answered / size)

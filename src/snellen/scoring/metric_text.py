@@ -40,6 +40,7 @@ MARKS = {
     "prediction-powered": "PP",
     "cluster-robust prediction-powered": "CPP",
     "posterior of the threshold, equal tails": "P",
+    "item response theory, models left out": "IRT",
 }
 """Short marks of interval methods, for narrow tables."""
 MOST_REASONS = 3
