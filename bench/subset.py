@@ -1,6 +1,6 @@
 """Error of whole scores estimated from subsets, beside the plain mean of random items, on simulated models.
 
-python bench/subset.py [--worlds 20]
+python bench/subset.py [--worlds 20] [--adaptive]
 
 Models have known abilities and answer 1,000 items by the 2PL, by the 2PL with a floor of guessing of 0.25, or by three
 correlated abilities of which each item asks one. Some fit the items; 40 others are estimated. One table on stdout.
@@ -21,6 +21,7 @@ from snellen.scoring.statistics.item_response import (
     estimate_whole,
     fit_items,
     leave_one_out,
+    next_items,
     rest_of,
     select_items,
 )
@@ -45,8 +46,13 @@ def simulate(world: str, models: int, items: int, seed: int) -> Floats:
     return (rng.random((models, items)) < chance).astype(np.float64)
 
 
-def measure(world: str, models: int, size: int, seed: int) -> tuple[list[float], list[bool], list[float], float]:
-    """Return absolute errors, whether intervals hold, errors of random items, and the error by leaving one model out."""
+def measure(
+    world: str, models: int, size: int, seed: int, asked: int | None = None
+) -> tuple[list[float], list[bool], list[float], float]:
+    """Return absolute errors, whether intervals hold, errors of random items, and the error by leaving one model out.
+
+    With `asked`, each model is asked as many of the `size` items, chosen by its answers.
+    """
     answers = simulate(world, models + ESTIMATED, ITEMS, seed)
     fitted = answers[:models]
     fit = fit_items(fitted, seed)
@@ -56,28 +62,35 @@ def measure(world: str, models: int, size: int, seed: int) -> tuple[list[float],
     rng = np.random.default_rng(seed)
     errors, held, plain = [], [], []
     for row in answers[models:]:
-        estimate = estimate_whole(fit.a[selected], fit.d[selected], rest, ITEMS, row[selected])
+        values = row[selected]
+        if asked is not None:
+            scores: dict[int, float] = {}
+            while opened := next_items(fit.a[selected], fit.d[selected], scores, asked):
+                scores |= {item: values[item] for item in opened}
+            values = np.array([scores.get(item, np.nan) for item in range(size)])
+        estimate = estimate_whole(fit.a[selected], fit.d[selected], rest, ITEMS, values)
         assert estimate is not None
         errors.append(abs(estimate.value - row.mean()))
         held.append(errors[-1] <= left.factor * estimate.error)
-        plain += [abs(row[rng.choice(ITEMS, size, replace=False)].mean() - row.mean()) for _ in range(20)]
+        plain += [abs(row[rng.choice(ITEMS, asked or size, replace=False)].mean() - row.mean()) for _ in range(20)]
     return errors, held, plain, left.mean_absolute
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=20, help="simulated benchmarks for each row")
-    worlds = parser.parse_args().worlds
+    parser.add_argument("--adaptive", action="store_true", help="ask 25 and 50 of 200 items, chosen by the answers")
+    options = parser.parse_args()
     print("| world | models | items | error, points | left out, points | random, points | interval holds, % |")
     print("|---|---|---|---|---|---|---|")
     for world in WORLDS:
         for models in (10, 15, 30):
-            for size in SIZES:
-                runs = [measure(world, models, size, seed) for seed in range(worlds)]
+            for size, asked in [(200, 25), (200, 50)] if options.adaptive else [(size, None) for size in SIZES]:
+                runs = [measure(world, models, size, seed, asked) for seed in range(options.worlds)]
                 error, held, plain = (np.mean([each[at] for each in runs]) for at in range(3))
                 left = np.mean([each[3] for each in runs])
                 figures = " | ".join(f"{100 * value:.2f}" for value in (error, left, plain))
-                print(f"| {world} | {models} | {size} | {figures} | {100 * held:.1f} |", flush=True)
+                print(f"| {world} | {models} | {asked or size} | {figures} | {100 * held:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,11 @@ from snellen.benchmarks import registry
 from snellen.cli import main
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.engine.subset import ESTIMATE, Subset, estimate, read_subset, with_subset
-from snellen.errors import DataError, FingerprintError, RunError, UsageError
+from snellen.errors import BadRequestError, DataError, FingerprintError, RunError, UsageError
+from snellen.models.base import Model
 from snellen.runs.subset import make_subset, write_subset
 from snellen.scoring.statistics.item_response import estimate_whole
-from snellen.types import Sample, Score
+from snellen.types import Prompt, Response, Sample, Score, Text, Usage
 
 N, MODELS = 80, 12
 
@@ -148,14 +149,14 @@ def test_other_data_another_benchmark_and_unknown_items_are_refused(made: Subset
         evaluate("chart", "embedded", out="b", subset=made)
     strange = (*made.items[1:], msgspec.structs.replace(made.items[0], id="q999"))
     other = msgspec.structs.replace(made, items=strange)
-    with pytest.raises(DataError, match="1 of 20 items .* q999"):
+    with pytest.raises(DataError, match=r"1 of 20 items .* q999"):
         evaluate("arithmetic", model, out="c", subset=other, benchmark_options={"n": str(N)})
     assert main(["run", "chart", "-m", "embedded", "--subset", "gone.json", "--dry-run"]) == 3
     growing = replace(
         ARITHMETIC, grow=lambda data, answers: [], sample=lambda data, name: next(ARITHMETIC.samples(data))
     )
     with pytest.raises(UsageError, match="chooses each question"):
-        with_subset(growing, made)
+        with_subset(growing, RunSpec(benchmark="arithmetic", model="m", subset=made))
 
 
 def test_models_that_are_always_right_or_wrong_get_an_interval(made: Subset) -> None:
@@ -291,3 +292,75 @@ def test_the_estimate_of_no_answer_has_no_value(made: Subset) -> None:
 
     metric = estimate(made, ScoreBuilder().build(20))
     assert (metric.value, metric.n, metric.coverage) == (None, 0, 0.0)
+
+
+class Solver(Model):
+    """Answers ARITHMETIC as a row of ANSWERS says; counts what it is asked, and fails some questions once."""
+
+    name = "solver"
+
+    def __init__(self, right: np.ndarray, failing: tuple[int, ...] = ()) -> None:
+        self.right, self.failing, self.order = right, set(failing), list[int]()
+
+    def identity(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    async def preflight(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def answer(self, prompt: Prompt) -> Response:
+        (number,) = [int(part.text.split()[2]) for part in prompt.parts if isinstance(part, Text)]
+        if number in self.failing:
+            self.failing.discard(number)
+            raise BadRequestError("no")
+        self.order.append(number)
+        return Response(str(number % 7) if self.right[number] else "?", usage=Usage(1, 1))
+
+
+def test_an_adaptive_run_asks_as_many_items_by_the_answers_before_whatever_the_concurrency(made: Subset) -> None:
+    settings: Any = {"subset": made, "adaptive": 10, "benchmark_options": {"n": str(N)}}
+    sets = []
+    for concurrency in (1, 8):
+        model = Solver(ANSWERS[MODELS])
+        run = evaluate("arithmetic", model, out=f"at{concurrency}", concurrency=concurrency, **settings)
+        sets.append(set(model.order))
+        assert len(model.order) == 10 and run.state == "complete"
+        metric = run.metric(ESTIMATE)
+        assert (metric.n, metric.coverage) == (10, 1.0) and metric.ci95 is not None
+        assert metric.ci95[0] <= ANSWERS[MODELS].mean() <= metric.ci95[1]
+    best, worst = Solver(np.ones(N)), Solver(np.zeros(N))
+    for model, out in ((best, "best"), (worst, "worst")):
+        evaluate("arithmetic", model, out=out, **settings)
+    assert sets[0] == sets[1] <= {int(item.id[1:]) for item in made.items}
+    difficulty = {int(item.id[1:]): -item.d / item.a for item in made.items}
+    hard, easy = (np.mean([difficulty[number] for number in model.order]) for model in (best, worst))
+    assert hard > easy, "a model that is right is asked harder items than one that is wrong"
+    assert load_run("at1").figures()["strict"][0].name == ESTIMATE and main(["score", "at1"]) == 0
+
+
+def test_an_adaptive_run_goes_on_where_it_stopped_and_a_failed_question_counts_as_asked(made: Subset) -> None:
+    settings: Any = {"subset": made, "adaptive": 10, "benchmark_options": {"n": str(N)}}
+    whole = Solver(ANSWERS[MODELS])
+    evaluate("arithmetic", whole, out="whole", **settings)
+    parted = Solver(ANSWERS[MODELS])
+    assert evaluate("arithmetic", parted, out="parted", limit=6, **settings).state != "complete"
+    assert evaluate("arithmetic", parted, out="parted", **settings).state == "complete"
+    assert set(parted.order) == set(whole.order) and len(parted.order) == 10
+    failing = Solver(ANSWERS[MODELS], (whole.order[0],))
+    run = evaluate("arithmetic", failing, out="failing", max_attempts=1, **settings)
+    assert run.meta.totals.recorded == 10 and run.metric(ESTIMATE).n == 9
+
+
+def test_adaptive_needs_a_subset_with_as_many_items_and_scores_by_rules(made: Subset) -> None:
+    def of(**fields: Any) -> RunSpec:
+        return RunSpec(benchmark="arithmetic", model="m", **fields)
+
+    for fields, said in (({"adaptive": 5}, "--subset"), ({"adaptive": 21, "subset": made}, "has 20 items")):
+        with pytest.raises(UsageError, match=said):
+            with_subset(ARITHMETIC, of(**fields))
+    judged = replace(ARITHMETIC, rubric=lambda sample: None)
+    with pytest.raises(UsageError, match="judge"):
+        with_subset(judged, of(adaptive=5, subset=made))
+    adaptive = with_subset(ARITHMETIC, of(adaptive=5, subset=made))
+    assert adaptive.study == {"subset": made.digest, "adaptive": 5}

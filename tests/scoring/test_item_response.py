@@ -56,7 +56,7 @@ def test_the_fit_finds_known_abilities_and_the_spread_of_known_items() -> None:
 
 
 def test_an_ability_is_the_one_that_maximises_the_posterior_by_another_optimiser() -> None:
-    ability, a, d, answers = known(1, 400, 2)
+    _, a, d, answers = known(1, 400, 2)
     whole = estimate_whole(a, d, np.zeros(101), 401, answers[0])
 
     def loss(at: np.ndarray) -> float:

@@ -101,11 +101,13 @@ class ScoredAnswer(NamedTuple):
         status: that of the record: ok, refused, error or timeout.
         verdict: correct, wrong, invalid, error or unscored.
         extracted: what was read from the reply; None where nothing was.
+        value: its score; None where it has none.
     """
 
     status: str
     verdict: str
     extracted: Any
+    value: float | None = None
 
 
 Scorer: TypeAlias = Callable[[Sample, str], Score]

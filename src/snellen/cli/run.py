@@ -57,6 +57,7 @@ class RunOptions:
     out: Path | None = option("Folder of the run, or of the runs if there are several.", said="results/BENCHMARK-MODEL")
     limit: int | None = option_of(RunSpec, "limit")
     subset: Path | None = option_of(RunSpec, "subset")
+    adaptive: int | None = option_of(RunSpec, "adaptive")
     shard: str | None = option_of(RunSpec, "shard", default=None, panel=shared.SCALE)
     repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
@@ -208,7 +209,7 @@ def perform_call(
         for model in models
     ]
     specs = [spec for spec, _ in prepared]
-    benchmarks = [with_subset(benchmark, base.subset) for _, benchmark in prepared]
+    benchmarks = [with_subset(benchmark, base) for _, benchmark in prepared]
     folders = _folders(specs, settings.out, typed)
     is_checked = output.fail_under or output.junit is not None or output.step_summary is not None
     checks = CheckReport(output) if is_checked else None

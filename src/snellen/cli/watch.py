@@ -112,7 +112,7 @@ def watch(
         settings["subset"] = read_subset(watching.subset)
     base = run_spec("", f"local:{checkpoints}", settings)
     open_model(base.model, base.options)  # refuses options and names missing packages; loads nothing
-    benchmarks = {name: with_subset(find(name), base.subset) for name in benchmark}
+    benchmarks = {name: with_subset(find(name), base) for name in benchmark}
     for each in benchmarks.values():
         require_profile(base, each, output.profile)
     _check_data(benchmarks, base.data, quiet=output.quiet)

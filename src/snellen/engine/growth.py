@@ -132,7 +132,7 @@ class Growth:
         scorer = next(iter(self.benchmark.score.values()))
         score = score_record(sample, record, scorer)
         self.groups.add(sample.group)
-        self.answers[sample.id] = ScoredAnswer(record.status, score.verdict, score.extracted)
+        self.answers[sample.id] = ScoredAnswer(record.status, score.verdict, score.extracted, score.value)
 
     def grow(self, pending: Iterable[str] = ()) -> list[Sample]:
         """Return the questions that are open now and neither answered nor pending.

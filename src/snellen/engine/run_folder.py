@@ -66,6 +66,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         Subset | None,
         Setting("Ask only the items of this file (`snellen subset`), and estimate the score on all.", value="FILE"),
     ] = None
+    adaptive: Annotated[
+        int | None,
+        Setting("Ask N items of the subset, each chosen by the answers before it.", 2, value="N"),
+    ] = None
     repeats: Annotated[int, Setting("Number of times to ask each question.", 1, 1_000_000)] = 1
     max_attempts: Annotated[
         int,

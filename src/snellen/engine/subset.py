@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.base import Benchmark, Data, Forecast, ScoredAnswer
 from snellen.errors import DataError, UsageError
 from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, SENT
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Interval, IntervalMethod, Metric, Sample
 
 if TYPE_CHECKING:
+    from snellen.engine.run_folder import RunSpec
     from snellen.scoring.scores import Scores
+    from snellen.scoring.statistics.item_response import Floats
 
 ESTIMATE = "estimated_whole_score"
 """Metric of a run of a subset: the mean score over all items of the benchmark, estimated."""
@@ -166,16 +168,22 @@ def require_subset(benchmark: Benchmark, subset: Subset, data: Data) -> None:
     )
 
 
-def with_subset(benchmark: Benchmark, subset: Subset | None) -> Benchmark:
-    """Return the benchmark that asks the items of a subset only, and estimates the whole score; itself without one.
+def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
+    """Return the benchmark that asks the items of a run's subset only, and estimates the whole score; itself without one.
 
     Its own metrics are of the subset's items, and their names begin with `subset/`. What compares a score with published
     ones, or sums up in another form, is left out.
 
     Raises:
-        UsageError: the subset is of another benchmark, or this one chooses its questions by the answers.
+        UsageError: the subset is of another benchmark, or this one chooses its questions by the answers; `adaptive` without
+            a subset, with more items than it has, or where a judge decides.
     """
-    if subset is None or benchmark.study.get("subset") == subset.digest:
+    subset, count = spec.subset, spec.adaptive
+    if subset is None:
+        if count is not None:
+            raise UsageError(f"--adaptive {count} chooses items of a subset, and none is named", "Pass --subset FILE.")
+        return benchmark
+    if benchmark.study.get("subset") == subset.digest:
         return benchmark
     if subset.benchmark != benchmark.name:
         raise UsageError(
@@ -185,6 +193,15 @@ def with_subset(benchmark: Benchmark, subset: Subset | None) -> Benchmark:
         raise UsageError(
             f"--subset: {benchmark.name} chooses each question by the answers before it, so that it has no fixed items",
             "Omit --subset.",
+        )
+    if count is not None and not 2 <= count <= len(subset.items):
+        raise UsageError(
+            f"--adaptive {count}: the subset has {len(subset.items):,} items",
+            f"Choose a number from 2 to {len(subset.items):,}, or make a larger subset.",
+        )
+    if count is not None and benchmark.rubric is not None:
+        raise UsageError(
+            f"--adaptive chooses by scores, and a judge scores {benchmark.name} after the run", "Omit --adaptive."
         )
     asked = {item.id for item in subset.items}
 
@@ -204,9 +221,9 @@ def with_subset(benchmark: Benchmark, subset: Subset | None) -> Benchmark:
 
             own = require_metrics(benchmark, profile, own)
         parts = [msgspec.structs.replace(metric, name=f"{PART}{metric.name}") for metric in own]
-        return [estimate(subset, scores), *parts] if profile == subset.profile else parts
+        return [estimate(subset, scores, count), *parts] if profile == subset.profile else parts
 
-    return replace(
+    limited = replace(
         benchmark,
         samples=samples,
         size=lambda data: len(asked),
@@ -219,21 +236,70 @@ def with_subset(benchmark: Benchmark, subset: Subset | None) -> Benchmark:
         members=(),
         study={**benchmark.study, "subset": subset.digest},
     )
+    return limited if count is None else _adaptive(limited, subset, count)
 
 
-def estimate(subset: Subset, scores: Scores) -> Metric:
-    """Return the estimated mean score over all items, with its interval; without a value where no item has an answer."""
+def _adaptive(benchmark: Benchmark, subset: Subset, count: int) -> Benchmark:
+    """Return a benchmark that grows: its next items are those of the subset that tell most, after the answers so far."""
+    places = {item.id: place for place, item in enumerate(subset.items)}
+    kept: dict[str, Sample] = {}
+    kept_of: list[Data] = []
+
+    def sample(data: Data, name: str) -> Sample:
+        if kept_of != [data]:
+            kept_of[:] = [data]
+            kept.clear()
+            kept.update((each.id, each) for each in benchmark.samples(data))
+        return kept[name]
+
+    def grow(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Sample]:
+        from snellen.scoring.statistics.item_response import next_items
+
+        scores = {places[name]: _value(answer) for name, answer in answers.items() if name in places}
+        return [sample(data, subset.items[place].id) for place in next_items(*_parameters(subset), scores, count)]
+
+    return replace(
+        benchmark,
+        size=lambda data: count,
+        grow=grow,
+        sample=sample,
+        forecast=lambda data: Forecast(count, count),
+        study={**benchmark.study, "adaptive": count},
+    )
+
+
+def _value(answer: ScoredAnswer) -> float:
+    """Return the score of an answer as an estimate takes it: 0 for an unread one, NaN for none."""
+    if answer.verdict in ("error", "unscored"):
+        return float("nan")
+    return min(max(answer.value or 0.0, 0.0), 1.0)
+
+
+def _parameters(subset: Subset) -> tuple[Floats, Floats]:
+    import numpy as np
+
+    a, d = np.array([(item.a, item.d) for item in subset.items], dtype=np.float64).T
+    return a, d
+
+
+def estimate(subset: Subset, scores: Scores, count: int | None = None) -> Metric:
+    """Return the estimated mean score over all items, with its interval; without a value where no item has an answer.
+
+    Args:
+        subset: the items.
+        scores: of the run.
+        count: how many of the items are asked; None: all.
+    """
     import numpy as np
 
     from snellen.scoring.statistics.item_response import estimate_whole, item_scores
 
     values = item_scores(scores, [item.id for item in subset.items])
-    answered, size = int(np.isfinite(values).sum()), len(values)
-    a, d = (np.array([getattr(item, name) for item in subset.items]) for name in ("a", "d"))
-    whole = estimate_whole(a, d, np.array(subset.rest), subset.total, np.clip(values, 0.0, 1.0))
+    answered, size = int(np.isfinite(values).sum()), count or len(values)
+    whole = estimate_whole(*_parameters(subset), np.array(subset.rest), subset.total, np.clip(values, 0.0, 1.0))
     if whole is None:
         return Metric(ESTIMATE, None, 0, coverage=0.0)
     half = subset.factor * whole.error
     about = IntervalMethod("item response theory, models left out", clusters=answered)
     low, high = max(0.0, whole.value - half), min(1.0, whole.value + half)
-    return Metric(ESTIMATE, whole.value, answered, Interval(low, high, about), coverage=answered / size)
+    return Metric(ESTIMATE, whole.value, answered, Interval(low, high, about), coverage=min(1.0, answered / size))

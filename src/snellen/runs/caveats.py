@@ -42,7 +42,7 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     if not coverage.full:
         yield Caveat("part", f"{coverage.part} were run")
     if (subset := meta.spec.subset) is not None:
-        chosen = f"only {len(subset.items):,} chosen ones of {subset.total:,} samples were run"
+        chosen = f"only {meta.spec.adaptive or len(subset.items):,} chosen ones of {subset.total:,} samples were run"
         yield Caveat("part", f"{chosen}: {ESTIMATE} estimates the score on all from {len(subset.models)} other models")
     if meta.not_there:
         size = coverage.of or 0

@@ -87,7 +87,7 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
         spec = structs.replace(spec, benchmark=benchmarks.lasting_name(spec.benchmark))
     if spec.few_shot_from is not None and Path(spec.few_shot_from).expanduser().exists():
         spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
-    subject = with_subset(benchmark, spec.subset) if benchmark else find_benchmark(spec, folder, trust=trust)
+    subject = with_subset(benchmark, spec) if benchmark else find_benchmark(spec, folder, trust=trust)
     spec.data.require_known(subject.name, subject.options)
     require_protocol(spec.data.options, spec.system)
     if subject.with_media is not None:

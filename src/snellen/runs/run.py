@@ -147,7 +147,7 @@ class Run:
         if self._benchmark is None:
             benchmark = find_benchmark(self.meta.spec, self.folder, trust=self.trust)
             self._benchmark = guarded(benchmark, self.folder, self.meta, trust=self.trust)
-        self._benchmark = with_subset(self._benchmark, self.meta.spec.subset)
+        self._benchmark = with_subset(self._benchmark, self.meta.spec)
         if self._benchmark.grow is not None:
             from snellen.engine.growth import recorded_view
 

@@ -49,6 +49,7 @@ class RunSettings(JudgeSettings, total=False):
     images: str | Path | None
     benchmark_options: Mapping[str, str] | None
     subset: str | Path | Subset | None
+    adaptive: int | None
     repeats: int
     nproc: int | None
     ray: str | None
@@ -134,7 +135,7 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
 
         return labelling_benchmark(spec.data, trust=trust)
     named = registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
-    return with_subset(named, spec.subset)
+    return with_subset(named, spec)
 
 
 def _place_of(name: str) -> str:

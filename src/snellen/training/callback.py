@@ -75,9 +75,9 @@ class EvaluationCallback(callback_class):  # type: ignore[misc]
                     f"{name} is {number!r}; a whole number of at least 1 was expected.", f"Correct {name}."
                 )
         self.benchmarks = [(each, registry.find(each) if isinstance(each, str) else each) for each in named]
-        subset = run_spec("", "", settings).subset
+        spec = run_spec("", "", settings)
         for _, subject in self.benchmarks:
-            with_subset(subject, subset)
+            with_subset(subject, spec)
             checked_data(subject, settings.get("data"), settings.get("images"), settings.get("benchmark_options"))
         self.every_steps, self.processor, self.profile = every_steps, processor, profile
         self.at_start, self.at_end, self.prefix, self.trainer = at_start, at_end, prefix, trainer

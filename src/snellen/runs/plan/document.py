@@ -27,7 +27,7 @@ GENERATION = frozenset(Generation.__struct_fields__) - {"seed"}
 MEDIA = frozenset(MediaSettings.__struct_fields__)
 OPTIONS = frozenset(ModelOptions.__struct_fields__) - {"generation", "media"}
 RUN = frozenset({"limit", "repeats", "max_attempts", "retry_empty", "max_cost", "max_tokens_total"})
-RUN |= {"nproc", "ray", "strict_data", "subset"}
+RUN |= {"nproc", "ray", "strict_data", "subset", "adaptive"}
 ASKED = frozenset({"judge", "rubric", "reader", "reader_for"})
 """Models that are asked about the replies of a run."""
 SETTINGS = GENERATION | MEDIA | OPTIONS | RUN | ASKED

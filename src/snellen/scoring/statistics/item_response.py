@@ -11,7 +11,7 @@ observed answers, and the model's expectation for items that were not asked. Sel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,8 @@ _SPREAD = np.array([[0.15, 0.2], [1.0, 4.0]])
 FITTED_ITEMS = 5_000
 """Abilities and spreads are fitted on as many items; all items then get their own a and d."""
 STEPS, TOLERANCE, CHUNK = 100, 2e-3, 10_000
+AT_ONCE = 4
+"""Items that an adaptive test chooses together, so that a few requests are in flight."""
 _COARSE = ABILITIES[::4]
 """Abilities over which items are selected."""
 
@@ -212,19 +214,49 @@ def estimate_whole(a: Floats, d: Floats, rest: Floats, total: int, scores: Float
     answered = ~np.isnan(scores)
     if not answered.any():
         return None
-    chance = np.clip(_chances(a, d, ABILITIES), 1e-12, 1.0 - 1e-12)
-    right = scores[answered]
-    log_weight = (
-        right @ np.log(chance[answered]) + (1.0 - right) @ np.log1p(-chance[answered]) - 0.5 * (ABILITIES / PRIOR) ** 2
-    )
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
+    chance = _chances(a, d, ABILITIES)
+    weight = ability_weights(chance[answered], scores[answered])
     others = total - len(a)
-    whole = (right.sum() + others * rest + chance[~answered].sum(axis=0)) / total
+    not_asked = chance[~answered]
+    whole = (scores[answered].sum() + others * rest + not_asked.sum(axis=0)) / total
     value = float(weight @ whole)
     # The answers that were not asked vary by p (1 - p) each; that of their mean p is the most that it can be.
-    chance_part = float(weight @ (rest * (1.0 - rest))) * others / total**2
-    return WholeScore(value, float((weight @ (whole - value) ** 2 + chance_part) ** 0.5))
+    varying = others * rest * (1.0 - rest) + (not_asked * (1.0 - not_asked)).sum(axis=0)
+    return WholeScore(value, float((weight @ (whole - value) ** 2 + weight @ varying / total**2) ** 0.5))
+
+
+def ability_weights(chance: Floats, scores: Floats) -> Floats:
+    """Return the posterior weight of each of ABILITIES, [101], from [k, 101] chances of the items and [k] scores."""
+    safe = np.clip(chance, 1e-12, 1.0 - 1e-12)
+    log_weight = scores @ np.log(safe) + (1.0 - scores) @ np.log1p(-safe) - 0.5 * (ABILITIES / PRIOR) ** 2
+    weight = np.exp(log_weight - log_weight.max())
+    return np.asarray(weight / weight.sum(), dtype=np.float64)
+
+
+def next_items(a: Floats, d: Floats, scores: Mapping[int, float], count: int) -> list[int]:
+    """Return the items that an adaptive test asks now, of `count` in all; none at its end.
+
+    Four are chosen at a time: those with the greatest Fisher information over the abilities that fit the answers before.
+    They follow from the answers alone, whatever their order.
+
+    Args:
+        a, d: [k] of all items of the test.
+        scores: item to score, of the answers so far; NaN for a failed request.
+        count: items to ask, at most k.
+    """
+    chance = _chances(a, d, ABILITIES)
+    information = a[:, None] ** 2 * chance * (1.0 - chance)
+    asked: list[int] = []
+    while len(asked) < count:
+        known = [item for item in asked if not np.isnan(scores[item])]
+        weight = ability_weights(chance[known], np.array([scores[item] for item in known]))
+        gain = information @ weight
+        gain[asked] = -1.0
+        opened = np.argsort(-gain, kind="stable")[: min(AT_ONCE, count - len(asked))].tolist()
+        asked += opened
+        if pending := [item for item in opened if item not in scores]:
+            return pending
+    return []
 
 
 @dataclass(frozen=True)
