@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 from starlette.testclient import TestClient
 
 from snellen.curation import evidence, leaks, model_filter, near_duplicates, stages
-from snellen.curation.answer_mentions import find, in_address
+from snellen.scoring.answer_mentions import find, in_address
 from snellen.curation.release import pack
 from snellen.curation.review_cases import open_review
 from snellen.curation.reviews import Opinion, agreement, path_of, read_all

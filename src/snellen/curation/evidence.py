@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark
-from snellen.curation.answer_mentions import find
+from snellen.scoring.answer_mentions import find
 from snellen.curation.candidates import Candidate
 from snellen.curation.workspace import StageDecision, Work
 from snellen.engine import journal

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from snellen.curation import near_duplicates
-from snellen.curation.answer_mentions import find, in_address
+from snellen.scoring.answer_mentions import find, in_address
 from snellen.curation.candidates import Candidate
 from snellen.curation.evidence import FetchedPage, text_of
 from snellen.curation.workspace import StageDecision, Work

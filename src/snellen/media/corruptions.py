@@ -14,6 +14,8 @@ is fitted:
   at its end.
 - `downscale:N`: both sides divided by N, rounded half up, at least 1 pixel; bicubic. Source: the appendix of VLM2-Bench divides
   by 2, 4, 8 and 16; it names no filter.
+- `patch-shuffle:N`: the image is cut into N x N patches of equal size, whose places are drawn; pixels right and below that
+  do not fill a patch stay. An image that is smaller than N pixels a side stays.
 - `remove`: white.
 
 `@object` or `@background` behind an operation limits it to the pixels in the image's mask, or to the others; the operation
@@ -52,14 +54,21 @@ KNOWN = (
     "grey",
     "jitter:S (over 0, up to 1)",
     "downscale:N (over 1, up to 64)",
+    "patch-shuffle:N (whole, 2 to 64 patches a side)",
     "remove",
     "each but downscale also with @object or @background",
 )
 _REGIONS = ("object", "background")
 _NUMBERLESS = frozenset({"grey", "remove"})
 _RESIZING = frozenset({"downscale"})
-_RANGES = {"blur": (1, WIDEST), "salt-pepper": (0, 100), "jitter": (0, 1), "downscale": (1, 64)}
-_WHOLE = {"blur"}
+_RANGES = {
+    "blur": (1, WIDEST),
+    "salt-pepper": (0, 100),
+    "jitter": (0, 1),
+    "downscale": (1, 64),
+    "patch-shuffle": (2, 64),
+}
+_WHOLE = {"blur", "patch-shuffle"}
 LUMA = (0.299, 0.587, 0.114)
 
 
@@ -289,6 +298,23 @@ def _downscale(image: PillowImage, factor: float, seed: bytes) -> PillowImage:
     return image.resize((width, height), pillow.Resampling.BICUBIC)
 
 
+def _patch_shuffle(image: PillowImage, count: float, seed: bytes) -> PillowImage:
+    import numpy as np
+    from PIL import Image as pillow
+
+    side = int(count)
+    height, width = image.height // side, image.width // side
+    if not height or not width:
+        return image
+    pixels = np.array(image)
+    grid = pixels[: height * side, : width * side].reshape(side, height, side, width, 3).swapaxes(1, 2)
+    # Sorted raw words are a permutation by the bit stream alone, as everywhere in this file.
+    order = np.argsort(_words("patch-shuffle", seed).random_raw(side * side), kind="stable")
+    moved = grid.reshape(side * side, height, width, 3)[order].reshape(side, side, height, width, 3)
+    pixels[: height * side, : width * side] = moved.swapaxes(1, 2).reshape(height * side, width * side, 3)
+    return pillow.fromarray(pixels)
+
+
 _APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "blur": _blur,
     "salt-pepper": _salt_pepper,
@@ -296,4 +322,5 @@ _APPLIED: dict[str, Callable[[PillowImage, float, bytes], PillowImage]] = {
     "remove": _remove,
     "jitter": _jitter,
     "downscale": _downscale,
+    "patch-shuffle": _patch_shuffle,
 }

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Headline, ModelFacts, checked_data
+from snellen.benchmarks.controls import controlled
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
@@ -185,7 +186,8 @@ class Run:
             self._benchmark = find_benchmark(moved, self.folder, trust=self.trust)
         if data is not None and Path(self.meta.spec.benchmark).is_absolute() and holds_built_set(data):
             # The run's benchmark is itself a folder: that of a built set.
-            self._benchmark, data = find_named(str(Path(data).absolute()), None, trust=self.trust), None
+            found = find_named(str(Path(data).absolute()), None, trust=self.trust)
+            self._benchmark, data = controlled(found, self.meta.spec.control), None
         moved_data = checked_data(
             self.benchmark,
             data or before.path,

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.controls import controlled
 from snellen.engine.run_folder import JUDGED, LABELLED, READ, RunFolder, RunSpec
 from snellen.engine.subset import Subset, read_subset, with_subset
 from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
@@ -135,7 +136,7 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
 
         return labelling_benchmark(spec.data, trust=trust)
     named = registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
-    return with_subset(named, spec)
+    return controlled(with_subset(named, spec), spec.control)
 
 
 def _place_of(name: str) -> str:

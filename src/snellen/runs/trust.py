@@ -24,6 +24,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
+from snellen.benchmarks.controls import controlled
 from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions, table_places
 from snellen.engine.folder_checks import is_own
 from snellen.engine.run_folder import RunFolder, RunMeta
@@ -89,7 +90,8 @@ def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
         UntrustedRunError: it names code (`module:ATTRIBUTE`) or a folder, and is not trusted with it.
         UsageError: there is no such benchmark.
     """
-    return guarded(find_named(meta.spec.benchmark, folder, trust=trust), folder, meta, trust=trust)
+    found = controlled(find_named(meta.spec.benchmark, folder, trust=trust), meta.spec.control)
+    return guarded(found, folder, meta, trust=trust)
 
 
 def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark:
