@@ -41,7 +41,7 @@ Change: TypeAlias = Callable[[Sample], Sample | None]
 
 
 def controlled(benchmark: Benchmark, control: str) -> Benchmark:
-    """Return the benchmark under a control; itself for an empty name.
+    """Return the benchmark under a control; itself for an empty name, and where it is under it already.
 
     Its digest stays that of the samples as the benchmark has them, and `study` names the control in the fingerprint.
 
@@ -53,7 +53,7 @@ def controlled(benchmark: Benchmark, control: str) -> Benchmark:
     Raises:
         UsageError: no such control, or the benchmark's questions follow from answers.
     """
-    if not control:
+    if not control or benchmark.study.get("control") == control:
         return benchmark
     prepare = _PREPARED.get(control) or _shuffling(control)
     if prepare is None:

@@ -51,7 +51,7 @@ def studied(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
     """
     if not spec.system and not spec.few_shot:
         return benchmark
-    study: dict[str, Any] = {"system": spec.system} if spec.system else {}
+    study: dict[str, Any] = {**benchmark.study, **({"system": spec.system} if spec.system else {})}
     change: Callable[[Sample], Sample] = lambda sample: _with_system(sample, spec.system)  # noqa: E731
     concealed: tuple[str, ...] = ()
     if spec.few_shot:

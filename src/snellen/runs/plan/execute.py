@@ -13,6 +13,7 @@ from snellen.engine.progress import Display, LiveScores, Progress
 from snellen.engine.run import run
 from snellen.engine.run_folder import RunFolder
 from snellen.engine.stopping import Stop
+from snellen.engine.study import studied
 from snellen.errors import InterruptedRunError, SnellenError
 from snellen.event_loop import in_loop
 from snellen.models.base import Model
@@ -174,7 +175,13 @@ async def _run_cell(
             builder = live_builder(cell.subject, PredictionRows(cell.subject))
             scores = LiveScores(builder)
             meta = await run(
-                cell.spec, cell.subject, model, folder, display=hooks.display(cell), scores=scores, limits=limits
+                cell.spec,
+                studied(cell.subject, cell.spec),
+                model,
+                folder,
+                display=hooks.display(cell),
+                scores=scores,
+                limits=limits,
             )
         finally:
             await model.close()

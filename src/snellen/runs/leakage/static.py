@@ -1,0 +1,230 @@
+"""What the samples themselves give away, before any model is asked: gold positions, lengths of options, and names of files."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from snellen.benchmarks.controls import CHOICES, name_of, pictures_of
+from snellen.scoring.answer_mentions import spelled
+from snellen.scoring.answers.name import spoken_words
+from snellen.scoring.statistics.goodness_of_fit import uniform_fit
+from snellen.scoring.statistics.guessing import above_chance
+from snellen.scoring.statistics.intervals import mean_of
+from snellen.types import Sample, Text
+
+FEWEST = 10
+"""Rows below which a test is not made."""
+MOST_GOLDS = 500
+"""Different gold texts of open questions that names are compared with."""
+_TRUTH = {True: ("yes", "true"), False: ("no", "false")}
+_SHORT_STEM = 3
+
+
+class LeakTest(Struct, frozen=True):
+    """One test of the panel: a share compared with what guessing, or no bias, gives.
+
+    Attributes:
+        name: of the test.
+        about: `benchmark` where the samples give something away, `model` where its answers are biased.
+        what: what the share counts.
+        value: the share, 0 to 1.
+        ci95: its 95 % interval; None where there is none.
+        chance: what it would be without a leak.
+        n: rows that the test rests on.
+        test: how the p-value was made.
+        p_value: under "no leak".
+        p_adjusted: after Holm, over all tests of the panel.
+        reaches: a model is shown what gives the answer away; False for names that stand in no prompt.
+        found: the adjusted p-value is below 5 %, and `reaches`.
+        note: what else a reader must know.
+    """
+
+    name: str
+    about: str
+    what: str
+    value: float
+    ci95: tuple[float, float] | None
+    chance: float
+    n: int
+    test: str
+    p_value: float
+    p_adjusted: float = 1.0
+    reaches: bool = True
+    found: bool = False
+    note: str = ""
+
+
+def tested(
+    name: str, what: str, hits: NDArray[np.float64], chance: NDArray[np.float64], group: NDArray[np.int64], **more: Any
+) -> LeakTest | None:
+    """Test whether [n] hits are more than [n] chances give; None for fewer than 10 rows."""
+    if len(hits) < FEWEST:
+        return None
+    share, result = mean_of(name, hits, group), above_chance(hits, chance, group)
+    return LeakTest(
+        name,
+        more.pop("about", "benchmark"),
+        what,
+        float(hits.mean()),
+        share.ci95,
+        float(chance.mean()),
+        len(hits),
+        result.test,
+        result.p_value,
+        **more,
+    )
+
+
+def static_tests(samples: Iterable[Sample]) -> list[LeakTest]:
+    """Test gold positions, the longest option, the names of images and the ids of samples."""
+    rows = list(samples)
+    made = [_gold_positions(rows), _longest(rows)]
+    made += [
+        _named("answer in the image's name", "questions with the gold answer in an image's path", rows, _image_names),
+        _named(
+            "answer in the id", "questions with the gold answer in the sample's id", rows, lambda sample: [sample.id]
+        ),
+    ]
+    return [test for test in made if test is not None]
+
+
+def gold_position(sample: Sample) -> tuple[int, int] | None:
+    """Return the gold answer's place, from 0, and how many there are; None where one place alone is not right."""
+    if sample.kind == "truth" and isinstance(sample.target, bool):
+        return int(sample.target), 2
+    letters = list(sample.options)
+    if sample.kind not in CHOICES or len(letters) < 2:
+        return None
+    if sample.kind == "choice_text":
+        places = [at for at, text in enumerate(sample.options.values()) if text == sample.target]
+        return (places[0], len(letters)) if len(places) == 1 else None
+    return (letters.index(sample.target), len(letters)) if sample.target in letters else None
+
+
+def cluster_numbers(rows: Iterable[str]) -> NDArray[np.int64]:
+    """Number clusters by name, from 0: [n], in the order of the rows."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in rows], dtype=np.int64)
+
+
+def _gold_positions(samples: list[Sample]) -> LeakTest | None:
+    """Test whether a fixed reply does better than chance; the first question of each cluster alone counts."""
+    seen: set[str] = set()
+    strata: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)
+    for sample in samples:
+        if (place := gold_position(sample)) is not None and (sample.group or sample.id) not in seen:
+            seen.add(sample.group or sample.id)
+            strata["yes/no" if sample.kind == "truth" else "option", place[1]][place[0]] += 1
+    total = sum(counts.total() for counts in strata.values())
+    if total < FEWEST:
+        return None
+    best = sum(max(counts.values()) for counts in strata.values())
+    fit = uniform_fit([[counts[at] for at in range(size)] for (_, size), counts in strata.items()])
+    chance = sum(counts.total() / size for (_, size), counts in strata.items()) / total
+    hits = np.repeat([1.0, 0.0], [best, total - best])
+    (kind, size), counts = max(strata.items(), key=lambda item: item[1].total())
+    names = ("no", "yes") if kind == "yes/no" else [chr(65 + at) for at in range(size)]
+    shares = ", ".join(f"{name} {counts[at] / counts.total():.0%}" for at, name in enumerate(names))
+    share = mean_of("", hits)
+    what = "questions whose gold answer is at its most frequent position"
+    return LeakTest(
+        "gold position", "benchmark", what, best / total, share.ci95, chance, total, fit.test, fit.p_value, note=shares
+    )
+
+
+def _longest(samples: list[Sample]) -> LeakTest | None:
+    """Test whether the longest option is right more often than by chance; options of equal length share the place."""
+    hits, chance, groups, ranks = [], [], [], Counter[int]()
+    for sample in samples:
+        place = gold_position(sample)
+        lengths = [len(text.strip()) for text in sample.options.values()]
+        if place is None or sample.kind == "truth" or len(set(lengths)) < 2:
+            continue
+        longest = max(lengths)
+        hits.append(float(lengths[place[0]] == longest))
+        chance.append(lengths.count(longest) / len(lengths))
+        groups.append(sample.group or sample.id)
+        ranks[sum(length > lengths[place[0]] for length in lengths) + 1] += 1
+    note = "gold by rank of length: " + ", ".join(f"{rank}. {ranks[rank] / len(hits):.0%}" for rank in sorted(ranks))
+    return tested(
+        "longest option",
+        "questions whose gold answer is the longest option",
+        np.array(hits),
+        np.array(chance),
+        cluster_numbers(groups),
+        note=note if hits else "",
+    )
+
+
+def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest | None:
+    """Test whether names hold the gold answer more often than another answer.
+
+    Of a choice, the other options are compared with; of open questions, the gold answers of the other questions. Rows
+    whose name holds none of the answers, or all, say nothing.
+    """
+    hits, chance, groups, sent = [], [], [], []
+    pool = Counter(_plain(_gold(sample)) for sample in samples if _is_open(sample))
+    pool = Counter(dict(pool.most_common(MOST_GOLDS)))
+    for sample in samples:
+        own = list(names(sample))
+        text = _plain(" ".join(spelled(each) for each in own))
+        held = _held(sample, text, pool) if text.strip() else None
+        if held is not None:
+            hits.append(float(held[0]))
+            chance.append(held[1])
+            groups.append(sample.group or sample.id)
+            sent.append(_reaches(sample, own))
+    shown = sum(each and bool(hit) for each, hit in zip(sent, hits, strict=True))
+    note = (
+        f"the name stands in the prompt of {shown:,} of these questions"
+        if shown
+        else "no prompt holds these names, and no model is sent them: not a leak of a run"
+    )
+    return tested(name, what, np.array(hits), np.array(chance), cluster_numbers(groups), note=note, reaches=bool(shown))
+
+
+def _held(sample: Sample, text: str, pool: Counter[str]) -> tuple[bool, float] | None:
+    """Return whether a name holds the gold answer, and the share of answers that it holds; None where it is 0 or 1."""
+    if sample.kind == "truth" and isinstance(sample.target, bool):
+        answers = [(any(_plain(word) in text for word in _TRUTH[value]), value == sample.target, 1) for value in _TRUTH]
+    elif (place := gold_position(sample)) is not None:
+        answers = [(_plain(option) in text, at == place[0], 1) for at, option in enumerate(sample.options.values())]
+    elif _is_open(sample):
+        gold = _plain(_gold(sample))
+        answers = [(each in text, each == gold, count) for each, count in pool.items()]
+    else:
+        return None
+    share = sum(count for held, _, count in answers if held) / max(1, sum(count for *_, count in answers))
+    return (any(held and right for held, right, _ in answers), share) if 0.0 < share < 1.0 else None
+
+
+def _is_open(sample: Sample) -> bool:
+    return not sample.options and isinstance(sample.target, (str, int, float)) and not isinstance(sample.target, bool)
+
+
+def _gold(sample: Sample) -> str:
+    return f"{sample.target:g}" if isinstance(sample.target, float) else str(sample.target)
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text between spaces, so that words are found whole; an empty text is found nowhere."""
+    words = " ".join(spoken_words(text))
+    return f" {words} " if words else "\0"
+
+
+def _image_names(sample: Sample) -> Iterator[str]:
+    yield from filter(None, map(name_of, pictures_of(sample)))
+
+
+def _reaches(sample: Sample, names: list[str]) -> bool:
+    """Return True if the prompt holds one of the names, without its folders and its ending."""
+    shown = "\n".join(part.text for part in sample.prompt.conversation_parts if isinstance(part, Text))
+    stems = [PurePosixPath(each.replace("\\", "/")).stem for each in names]
+    return any(len(stem) >= _SHORT_STEM and stem in shown for stem in stems)
