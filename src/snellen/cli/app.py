@@ -70,6 +70,9 @@ COMMANDS = {
     "serve": ListedCommand(
         "snellen.cli.serve:serve", "Serve a local model behind an OpenAI-compatible endpoint.", RUNS
     ),
+    "leakage": ListedCommand(
+        "snellen.cli.leakage:leakage", "Measure how much of a model's accuracy needs no picture.", RUNS
+    ),
     "score": ListedCommand("snellen.cli.score:score", "Score answers again, under any profile.", SCORES),
     "compare": ListedCommand("snellen.cli.compare:compare", "Compare runs sample by sample.", SCORES),
     "report": ListedCommand("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),

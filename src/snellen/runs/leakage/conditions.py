@@ -14,7 +14,7 @@ from snellen.engine.progress import Display, Silent
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import InterruptedRunError, UsageError
 from snellen.media import check_settings
-from snellen.models.base import Model
+from snellen.models.base import Model, ModelOptions
 from snellen.runs.perform import checked, perform
 from snellen.runs.plan.cells import PlanCell
 from snellen.runs.plan.document import PlanLimits
@@ -107,7 +107,7 @@ def _media(condition: str, media: MediaSettings) -> MediaSettings:
 def measure(
     cells: Sequence[PlanCell],
     *,
-    model: Model | None = None,
+    opened: Callable[[ModelOptions], Model] | None = None,
     display: Callable[[PlanCell], Display] = lambda cell: Silent(),
     note: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Run]:
@@ -117,20 +117,20 @@ def measure(
 
     Args:
         cells: as `cells_of` makes them.
-        model: the model, where it is an object; None: as the cells name it.
+        opened: makes the model from its options, which hold what is done to pictures; None: as the cells name it.
         display: makes the display of a run's progress.
         note: takes a line for people.
 
     Raises:
         SnellenError: the first error of a run; what was answered is on disk, and the same call goes on.
     """
-    if model is not None:
+    if opened is not None:
         return {
             cell.setting: perform(
                 cell.spec,
                 RunFolder(cell.folder),
                 benchmark=cell.subject,
-                model=model,
+                model=opened(cell.spec.options),
                 display=display(cell),
                 trust=True,
             )

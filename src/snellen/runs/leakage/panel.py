@@ -44,8 +44,9 @@ class ConditionRow(Struct, frozen=True):
         unread: share of the replies from which no answer is read.
         full: mean score with the picture, on the same questions.
         difference, difference_ci95, p_value: value minus full, paired by question; the interval; two-sided.
-        explained, explained_ci95: (value - chance) / (full - chance) on questions of known chance, by the paired cluster
-            bootstrap; None where the full condition is not above chance.
+        explained, explained_ci95: share of the accuracy explained without seeing: (value - chance) / (full - chance) on
+            questions of known chance, by the paired cluster bootstrap; None where the sample's own picture is shown, and
+            where the full condition is not above chance.
     """
 
     condition: str
@@ -239,7 +240,7 @@ def _row(
     difference = statistics.compare(value, full, group, cluster=word)
     explained: tuple[float | None, tuple[float, float] | None] = (None, None)
     seeing = tested("", "", full[known], chance[known], group[known])
-    if condition != FULL and seeing is not None and seeing.p_value < ALPHA:
+    if condition in BLIND and seeing is not None and seeing.p_value < ALPHA:
         columns = np.stack([value - chance, full - chance], axis=1)[known]
         estimate, ends = statistics.of_sums(
             columns, group[known], lambda sums: np.where(sums[:, 1] > 0, sums[:, 0] / sums[:, 1], np.nan), cluster=word
