@@ -13,7 +13,6 @@ from snellen.cli import options as shared
 from snellen.cli.console import new_table, note, print_notes, show, show_json
 from snellen.cli.option_parsing import argument, only, option
 from snellen.errors import UsageError
-from snellen.scoring.metric_text import percent, span
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
@@ -155,75 +154,14 @@ def _ask(
 
 
 def _show(found: Panel) -> None:
-    """Print the panel: conditions, tests, positions, and questions answered blind."""
-    if found.rows:
-        headings = ("n", "accuracy", "95 % interval", "chance", "unread", "difference", "95 % interval", "unseen share")
-        table = new_table(f"{found.benchmark}, {found.model}, {found.profile}; in per cent", ["condition"], headings)
-        for row in found.rows:
-            chance = "–" if row.chance is None else percent(row.chance)
-            lost = "" if row is found.rows[0] else f"{100 * row.difference:+.1f}"
-            unseen = "" if row.explained is None else f"{100 * row.explained:.0f} {_ends(row.explained_ci95, '.0f')}"
-            table.add_row(
-                row.title,
-                f"{row.n:,}",
-                percent(row.value),
-                _ends(row.ci95),
-                chance,
-                percent(row.unread),
-                lost,
-                _ends(row.difference_ci95, "+.1f"),
-                unseen,
-            )
-        table.caption = (
-            "difference: to the first row, paired by question; unseen share: of the accuracy above chance, explained "
-            "without seeing"
-        )
+    """Print the panel; of questions answered blind, the first ones."""
+    from snellen.runs.leakage.tables import tables
+
+    for title, each in tables(found, LISTED).items():
+        is_blind = "question" in each.texts
+        table = new_table(title, each.texts[:1] + each.texts[-1:] if is_blind else each.texts, each.numbers)
+        for row in each.rows:
+            table.add_row(*(row[:1] + row[-2:] if is_blind else row))
+        table.caption = "\n".join(each.notes) or None
         show(table)
-    if found.positions:
-        headings = ("gold as given", "uniform", "chosen", "95 % interval", "recall", "95 % interval")
-        table = new_table("Positions of the options, over shuffled orders; in per cent", ["position"], headings)
-        for place in found.positions:
-            recall = "–" if place.recall is None else percent(place.recall)
-            shares = (percent(place.gold), percent(place.uniform), percent(place.chosen))
-            table.add_row(place.position, *shares, _ends(place.chosen_ci95), recall, _ends(place.recall_ci95))
-        if found.consistency is not None:
-            share, ends, n = found.consistency
-            table.caption = f"the same option in every order: {percent(share)} % of {n:,} questions {_ends(ends)}"
-        show(table)
-    _show_tests(found)
-    if found.blind:
-        table = new_table("Answered right without the picture", ["sample", "right under"], ["models"])
-        for each in found.blind[:LISTED]:
-            table.add_row(each.sample_id, ", ".join(each.conditions), f"{each.models} of {each.asked}")
-        table.caption = f"{min(LISTED, len(found.blind)):,} of {len(found.blind):,}; guessing gives some of them"
-        show(table)
-    if (most := found.agreement) is not None:
-        print(
-            f"Most of {most.models} models are right blind on {most.questions:,} of {most.of:,} questions; guessing gives "
-            f"{most.by_guessing:.1f}."
-        )
     print_notes(f"note: {line}" for line in found.notes)
-
-
-def _show_tests(found: Panel) -> None:
-    table = new_table(
-        "Tests for leaks; in per cent", ["test", "found"], ["share", "95 % interval", "chance", "n", "p", "Holm"]
-    )
-    for test in found.tests:
-        p_values = (f"{test.p_value:.2g}", f"{test.p_adjusted:.2g}")
-        where = f"in the {test.about}" if test.found else "no" if test.reaches else "not sent"
-        shares = (percent(test.value), _ends(test.ci95), percent(test.chance))
-        table.add_row(test.name, where, *shares, f"{test.n:,}", *p_values)
-    show(table)
-    for test in found.found:
-        chance = f"{percent(test.value)} % {_ends(test.ci95)}, {percent(test.chance)} % by chance"
-        print(f"Found in the {test.about}: {test.what}: {chance}." + (f" ({test.note})" if test.note else ""))
-    if not found.found:
-        print("No leak was found.")
-    print_notes(
-        f"note: {test.name}: {test.note}" for test in found.tests if not test.reaches and test.p_adjusted < 0.05
-    )
-
-
-def _ends(ends: tuple[float, float] | None, form: str = ".1f") -> str:
-    return span(ends, form, scale=100.0)

@@ -15,8 +15,8 @@ from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
 from snellen.runs.leakage.conditions import title_of
 from snellen.runs.leakage.panel import ConditionRow, Panel
+from snellen.runs.leakage.tables import tables
 from snellen.runs.run import Run
-from snellen.scoring.metric_text import percent, span
 from snellen.types import Sample, Text
 
 SHOWN, BLIND = 4, 200
@@ -48,19 +48,18 @@ def write_leakage_page(found: Panel, runs: Mapping[str, Run], out: Path) -> Path
         title=clip(f"Leakage of {found.benchmark}", 200),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
         samples=_as_sent(runs),
-        blind=[(each, clip(each.question, 300), clip(each.gold, 200)) for each in found.blind[:BLIND]],
-        percent=percent,
-        span=lambda ends, form=".1f": span(ends, form, scale=100.0),
+        tables=tables(found, BLIND),
     )
     return write_page(page, out)
 
 
 def _plots(rows: Sequence[ConditionRow]) -> list[Any]:
-    accuracy = {row.title: Bar(row.value, row.ci95) for row in rows}
-    chances = {row.title: row.chance for row in rows if row.chance is not None}
+    accuracy = {row.title: Bar(row.score.value or 0.0, row.score.ci95) for row in rows}
+    chances = {row.title: row.score.chance for row in rows if row.score.chance is not None}
     lost = {
-        row.title: Bar(100 * row.difference, row.difference_ci95 and tuple(100 * end for end in row.difference_ci95))  # type: ignore[arg-type]
+        row.title: Bar(100 * row.paired.difference, ends and (100 * ends[0], 100 * ends[1]))
         for row in rows[1:]
+        for ends in [row.paired.ci95]
     }
     caption = "Mean score under each condition, with 95 % intervals; dotted ticks are chance."
     plots = [bar_plot("accuracy", "Accuracy by condition", caption, [BarSeries("", 1, accuracy)], chances=chances)]

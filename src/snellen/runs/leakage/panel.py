@@ -15,17 +15,26 @@ from snellen.benchmarks.controls import CHOICES, OPTIONS, SHUFFLE, TEXT
 from snellen.errors import UsageError
 from snellen.runs import scoring
 from snellen.runs.compare import same_questions
-from snellen.runs.compared_runs import ComparedRun, QuestionScores, pair_scores, question_scores
+from snellen.runs.compared_runs import ComparedRun, PairedScores, QuestionScores, pair_scores, question_scores
 from snellen.runs.leakage.conditions import BLIND, FULL, title_of
-from snellen.runs.leakage.static import FEWEST, LeakTest, cluster_numbers, gold_position, static_tests, tested
+from snellen.runs.leakage.static import (
+    FEWEST,
+    LeakTest,
+    cluster_numbers,
+    gold_position,
+    position_name,
+    static_tests,
+    tested,
+)
 from snellen.runs.run import Run, load_run
 from snellen.scoring import statistics
 from snellen.scoring.rubric import gold_text
 from snellen.scoring.scores import question_code
+from snellen.scoring.statistics import Comparison
 from snellen.scoring.statistics.goodness_of_fit import uniform_fit
 from snellen.scoring.statistics.guessing import guesses_tail
 from snellen.scoring.statistics.intervals import mean_of
-from snellen.types import Sample, Text
+from snellen.types import Metric, Sample, Text
 
 ALPHA = 0.05
 QUESTION = 300
@@ -38,47 +47,36 @@ class ConditionRow(Struct, frozen=True):
     Attributes:
         condition, title: its name and what it shows.
         run: the folder.
-        n: questions.
-        value, ci95: mean score, and its 95 % interval.
-        chance: what guessing reaches on them; None where that is not known of any.
+        score: mean score with its interval, and what guessing reaches, where that is known of any question.
         unread: share of the replies from which no answer is read.
         full: mean score with the picture, on the same questions.
-        difference, difference_ci95, p_value: value minus full, paired by question; the interval; two-sided.
-        explained, explained_ci95: share of the accuracy explained without seeing: (value - chance) / (full - chance) on
-            questions of known chance, by the paired cluster bootstrap; None where the sample's own picture is shown, and
-            where the full condition is not above chance.
+        paired: this condition compared with the full one, question by question.
+        explained: share of the accuracy explained without seeing: (score - chance) / (full - chance) on questions of known
+            chance, by the paired cluster bootstrap; None where the sample's own picture is shown, and where the full
+            condition is not above chance.
     """
 
     condition: str
     title: str
     run: str
-    n: int
-    value: float
-    ci95: tuple[float, float] | None
-    chance: float | None
+    score: Metric
     unread: float
     full: float
-    difference: float
-    difference_ci95: tuple[float, float] | None
-    p_value: float
-    explained: float | None = None
-    explained_ci95: tuple[float, float] | None = None
+    paired: Comparison
+    explained: Metric | None
 
 
 class PositionRow(Struct, frozen=True):
-    """One position of the options: how often gold stands there, is chosen there, and is found there.
+    """One position of the options: the share of gold answers that stand there as given, chosen ones, and its recall.
 
-    `chosen` counts replies over shuffled orders, where no position is right more often than others; `uniform` is what it
-    would be without bias. `recall` is the accuracy where the gold answer stands there, over all orders.
+    `chosen` counts replies over shuffled orders, where no position is right more often than others; its `chance` is the
+    uniform share. `recall` is the accuracy where the gold answer stands there, over all orders.
     """
 
     position: str
     gold: float
-    uniform: float
-    chosen: float
-    chosen_ci95: tuple[float, float] | None
-    recall: float | None
-    recall_ci95: tuple[float, float] | None
+    chosen: Metric
+    recall: Metric
 
 
 class BlindQuestion(Struct, frozen=True):
@@ -105,7 +103,18 @@ class Agreement(Struct, frozen=True):
 
 
 class Panel(Struct, frozen=True):
-    """Results of the panel; `consistency` is the share of the choices with the same option picked in every order."""
+    """Results of the panel.
+
+    Attributes:
+        benchmark, model, profile: what was measured; no model where the samples alone were looked at.
+        rows: the conditions, the full one first.
+        tests: all tests, found or not.
+        positions: of the options, where orders were shuffled.
+        consistency: share of the choices with the same option picked in every order.
+        blind: questions answered right by text alone, those of most models first.
+        agreement: of several models.
+        notes: what a reader must know.
+    """
 
     benchmark: str
     model: str
@@ -113,7 +122,7 @@ class Panel(Struct, frozen=True):
     rows: list[ConditionRow]
     tests: list[LeakTest]
     positions: list[PositionRow]
-    consistency: tuple[float, tuple[float, float] | None, int] | None
+    consistency: Metric | None
     blind: list[BlindQuestion]
     agreement: Agreement | None
     notes: list[str]
@@ -179,88 +188,69 @@ def panel(
     asked = {condition: question_scores(side.scores(name)) for condition, side in sides.items()}
     by_code = {question_code(sample.id): level for sample in samples if (level := chance_of(sample)) is not None}
     rows, tests, notes = [], static_tests(samples), []
-    word = benchmark.cluster if FULL not in sides else sides[FULL].cluster(name)
     for condition, side in sides.items():
         paired = pair_scores(asked[FULL], asked[condition])
         if not len(paired):
             notes.append(f"{condition}: no question has a score here and in the full condition")
             continue
         chance = np.array([by_code.get(int(code), np.nan) for code in paired.code])
-        unread = float(side.scores(name).has("invalid").mean())
-        rows.append(
-            _row(condition, str(side.folder.path), paired.other, paired.baseline, chance, paired.group, unread, word)
-        )
         known = np.isfinite(chance)
-        if condition in BLIND:
-            what = f"questions answered right: {title_of(condition)}"
-            made = tested(f"blind: {condition}", what, paired.other[known], chance[known], paired.group[known])
-            tests += [] if made is None else [made]
+        groups = list(map(str, paired.group[known]))
+        made = tested(
+            f"blind: {condition}",
+            f"questions answered right: {title_of(condition)}",
+            list(zip(paired.other[known], chance[known], groups, strict=True)),
+        )
+        tests += [made] if condition in BLIND and made is not None else []
+        seeing = tested("", "", list(zip(paired.baseline[known], chance[known], groups, strict=True)))
+        word = sides[FULL].cluster(name)
+        explained = None
+        if condition in BLIND and seeing is not None and seeing.p_value < ALPHA:
+            explained = _explained(paired, chance, word)
+        level = float(chance[known].mean()) if known.any() else None
+        rows.append(
+            ConditionRow(
+                condition,
+                title_of(condition),
+                str(side.folder.path),
+                mean_of("accuracy", paired.other, paired.group, cluster=word, chance=level),
+                float(side.scores(name).has("invalid").mean()),
+                float(paired.baseline.mean()),
+                statistics.compare(paired.other, paired.baseline, paired.group, cluster=word),
+                explained,
+            )
+        )
     if unknown := len(samples) - len(by_code):
         notes.append(f"{unknown:,} of {len(samples):,} questions have no known chance level: tests leave them out")
-    picks = {
-        condition: list(_picks(side, name))
+    picks = [
+        list(_picks(side, name))
         for condition, side in sides.items()
         if condition == FULL or condition.startswith(SHUFFLE)
-    }
-    orders = [pick for condition, each in picks.items() if condition != FULL for pick in each]
-    if (bias := _position_bias(orders)) is not None:
+    ]
+    orders = [pick for each in picks[1:] for pick in each]
+    positions = _positions(orders, picks[0] if picks else [])
+    if (bias := _position_bias(orders, positions)) is not None:
         tests.append(bias)
-    blind, agreement = _blind(benchmark, samples, asked, sides, _opened(others, sides, trust=trust), name)
+    blind, agreement = _blind(benchmark, samples, asked, _opened(benchmark, others, sides, trust=trust), name)
     adjusted = statistics.holm([test.p_value for test in tests])
     tests = [
         structs.replace(test, p_adjusted=p, found=p < ALPHA and test.reaches)
         for test, p in zip(tests, adjusted, strict=True)
     ]
-    return Panel(
-        benchmark.name,
-        runs[FULL].meta.spec.model if runs else "",
-        name,
-        rows,
-        tests,
-        _positions(orders, picks.get(FULL, [])),
-        _consistency(list(picks.values())),
-        blind,
-        agreement,
-        notes,
-    )
+    model = runs[FULL].meta.spec.model if runs else ""
+    return Panel(benchmark.name, model, name, rows, tests, positions, _consistency(picks), blind, agreement, notes)
 
 
-def _row(
-    condition: str,
-    run: str,
-    value: NDArray[np.float64],
-    full: NDArray[np.float64],
-    chance: NDArray[np.float64],
-    group: NDArray[np.int64],
-    unread: float,
-    word: str,
-) -> ConditionRow:
-    mean = mean_of("accuracy", value, group, cluster=word)
+def _explained(paired: PairedScores, chance: NDArray[np.float64], word: str) -> Metric:
     known = np.isfinite(chance)
-    difference = statistics.compare(value, full, group, cluster=word)
-    explained: tuple[float | None, tuple[float, float] | None] = (None, None)
-    seeing = tested("", "", full[known], chance[known], group[known])
-    if condition in BLIND and seeing is not None and seeing.p_value < ALPHA:
-        columns = np.stack([value - chance, full - chance], axis=1)[known]
-        estimate, ends = statistics.of_sums(
-            columns, group[known], lambda sums: np.where(sums[:, 1] > 0, sums[:, 0] / sums[:, 1], np.nan), cluster=word
-        )
-        explained = estimate, None if ends is None else (ends[0], ends[1])
-    return ConditionRow(
-        condition,
-        title_of(condition),
-        run,
-        len(value),
-        float(value.mean()),
-        mean.ci95,
-        float(chance[known].mean()) if known.any() else None,
-        unread,
-        float(full.mean()),
-        difference.difference,
-        None if condition == FULL else difference.ci95,
-        difference.p_value,
-        *explained,
+    columns = np.stack([paired.other - chance, paired.baseline - chance], axis=1)[known]
+    value, ends = statistics.of_sums(
+        columns,
+        paired.group[known],
+        lambda sums: np.where(sums[:, 1] > 0, sums[:, 0] / sums[:, 1], np.nan),
+        cluster=word,
     )
+    return Metric("explained", value, int(known.sum()), ends)
 
 
 def _picks(side: ComparedRun, profile: str) -> Iterator[_Pick]:
@@ -279,7 +269,7 @@ def _picks(side: ComparedRun, profile: str) -> Iterator[_Pick]:
         yield _Pick(sample.id, sample.group or sample.id, place[1], place[0], chosen, text, score.value or 0.0)
 
 
-def _position_bias(picks: Sequence[_Pick]) -> LeakTest | None:
+def _position_bias(picks: Sequence[_Pick], positions: Sequence[PositionRow]) -> LeakTest | None:
     """Test whether a model picks each position equally often, over orders that were drawn.
 
     Every order was equally likely, so that the picks of a model that goes by the options' texts are uniform and
@@ -288,71 +278,50 @@ def _position_bias(picks: Sequence[_Pick]) -> LeakTest | None:
     read = [pick for pick in picks if pick.chosen is not None]
     if len(read) < FEWEST:
         return None
-    sizes = sorted({pick.options for pick in read})
     strata = [
-        [sum(pick.options == size and pick.chosen == at for pick in read) for at in range(size)] for size in sizes
+        [sum(pick.options == size and pick.chosen == at for pick in read) for at in range(size)]
+        for size in sorted({pick.options for pick in read})
     ]
     fit = uniform_fit(strata)
-    counts = [sum(pick.chosen == at for pick in read) for at in range(max(sizes))]
-    expected = [sum(1.0 / pick.options for pick in read if pick.options > at) for at in range(max(sizes))]
-    top = max(range(max(sizes)), key=lambda at: counts[at] - expected[at])
-    hits = np.array([float(pick.chosen == top) for pick in read])
-    share = mean_of("", hits, cluster_numbers(pick.group for pick in read))
-    return LeakTest(
-        "position bias",
-        "model",
-        f"replies that pick position {_letter(top)}, over shuffled orders",
-        float(hits.mean()),
-        share.ci95,
-        expected[top] / len(read),
-        len(read),
-        fit.test,
-        fit.p_value,
-    )
+    top = max(positions, key=lambda row: (row.chosen.value or 0.0) - (row.chosen.chance or 0.0))
+    what = f"replies that pick position {top.position}, over shuffled orders"
+    return LeakTest("position bias", what, top.chosen, fit.test, fit.p_value, about="model")
 
 
 def _positions(orders: Sequence[_Pick], full: Sequence[_Pick]) -> list[PositionRow]:
+    """Return the positions of the options over shuffled orders; recall and gold count the given order too."""
     read = [pick for pick in orders if pick.chosen is not None]
     groups = cluster_numbers(pick.group for pick in read)
     rows = []
     for at in range(max((pick.options for pick in orders), default=0)):
-        chosen = mean_of("", np.array([float(pick.chosen == at) for pick in read]), groups)
+        uniform = sum(1.0 / pick.options for pick in read if pick.options > at) / max(1, len(read))
+        chosen = mean_of("chosen", np.array([float(pick.chosen == at) for pick in read]), groups, chance=uniform)
         there = [pick for pick in (*orders, *full) if pick.gold == at]
-        recall = mean_of("", np.array([pick.value for pick in there]), cluster_numbers(pick.group for pick in there))
-        rows.append(
-            PositionRow(
-                _letter(at),
-                sum(pick.gold == at for pick in full) / max(1, len(full)),
-                sum(1.0 / pick.options for pick in read if pick.options > at) / max(1, len(read)),
-                chosen.value or 0.0,
-                chosen.ci95,
-                recall.value,
-                recall.ci95,
-            )
-        )
+        values, clusters = np.array([pick.value for pick in there]), cluster_numbers(pick.group for pick in there)
+        gold = sum(pick.gold == at for pick in full) / max(1, len(full))
+        rows.append(PositionRow(position_name(at), gold, chosen, mean_of("recall", values, clusters)))
     return rows
 
 
-def _consistency(runs: Sequence[Sequence[_Pick]]) -> tuple[float, tuple[float, float] | None, int] | None:
-    """Return the share of questions with the same option picked in every order, its interval, and their number."""
+def _consistency(runs: Sequence[Sequence[_Pick]]) -> Metric | None:
+    """Return the share of questions with the same option picked in every order; None without orders."""
     by_id: dict[str, list[_Pick]] = {}
-    for picks in runs:
-        for pick in picks:
-            by_id.setdefault(pick.sample_id, []).append(pick)
+    for pick in (pick for picks in runs for pick in picks):
+        by_id.setdefault(pick.sample_id, []).append(pick)
     whole = [picks for picks in by_id.values() if len(picks) >= len(runs) > 1]
-    if not whole:
-        return None
-    same = np.array([float(len({pick.text for pick in picks}) == 1 and picks[0].chosen is not None) for picks in whole])
-    share = mean_of("", same, cluster_numbers(picks[0].group for picks in whole))
-    return float(same.mean()), share.ci95, len(whole)
+    same = [float(len({pick.text for pick in picks}) == 1 and picks[0].chosen is not None) for picks in whole]
+    clusters = cluster_numbers(picks[0].group for picks in whole)
+    return mean_of("consistency", np.array(same), clusters) if whole else None
 
 
-def _opened(others: Sequence[Path], sides: Mapping[str, ComparedRun], *, trust: bool) -> list[ComparedRun]:
+def _opened(
+    benchmark: Benchmark, others: Sequence[Path], sides: Mapping[str, ComparedRun], *, trust: bool
+) -> list[ComparedRun]:
     """Open blind runs of other models; of a panel's folder, the run by text alone."""
     opened = []
     for path in others:
         folder = path / TEXT if (path / TEXT / "run_meta.json").is_file() else path
-        run = ComparedRun(load_run(folder, trust=trust))
+        run = ComparedRun(load_run(folder, benchmark=benchmark, trust=trust))
         if run.meta.spec.control not in (TEXT, OPTIONS) and not run.meta.spec.options.media.blank:
             raise UsageError(
                 f"{folder} was asked with its pictures, and blind runs were expected",
@@ -370,7 +339,6 @@ def _blind(
     benchmark: Benchmark,
     samples: Sequence[Sample],
     asked: Mapping[str, QuestionScores],
-    sides: Mapping[str, ComparedRun],
     others: Sequence[ComparedRun],
     profile: str,
 ) -> tuple[list[BlindQuestion], Agreement | None]:
@@ -405,7 +373,3 @@ def _right(scores: QuestionScores, *, every: bool = False) -> dict[int, bool]:
         for code, value in zip(scores.code, scores.value, strict=True)
         if every or value == 1.0
     }
-
-
-def _letter(at: int) -> str:
-    return chr(65 + at) if at < 26 else str(at + 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -17,7 +17,7 @@ from snellen.scoring.answers.name import spoken_words
 from snellen.scoring.statistics.goodness_of_fit import uniform_fit
 from snellen.scoring.statistics.guessing import above_chance
 from snellen.scoring.statistics.intervals import mean_of
-from snellen.types import Sample, Text
+from snellen.types import Metric, Sample, Text
 
 FEWEST = 10
 """Rows below which a test is not made."""
@@ -32,54 +32,42 @@ class LeakTest(Struct, frozen=True):
 
     Attributes:
         name: of the test.
-        about: `benchmark` where the samples give something away, `model` where its answers are biased.
         what: what the share counts.
-        value: the share, 0 to 1.
-        ci95: its 95 % interval; None where there is none.
-        chance: what it would be without a leak.
-        n: rows that the test rests on.
+        share: the share with its interval, and as `chance` what it would be without a leak.
         test: how the p-value was made.
         p_value: under "no leak".
-        p_adjusted: after Holm, over all tests of the panel.
+        about: `benchmark` where the samples give something away, `model` where its answers are biased.
         reaches: a model is shown what gives the answer away; False for names that stand in no prompt.
-        found: the adjusted p-value is below 5 %, and `reaches`.
         note: what else a reader must know.
+        p_adjusted: after Holm, over all tests of the panel.
+        found: the adjusted p-value is below 5 %, and `reaches`.
     """
 
     name: str
-    about: str
     what: str
-    value: float
-    ci95: tuple[float, float] | None
-    chance: float
-    n: int
+    share: Metric
     test: str
     p_value: float
-    p_adjusted: float = 1.0
+    about: str = "benchmark"
     reaches: bool = True
-    found: bool = False
     note: str = ""
+    p_adjusted: float = 1.0
+    found: bool = False
 
 
-def tested(
-    name: str, what: str, hits: NDArray[np.float64], chance: NDArray[np.float64], group: NDArray[np.int64], **more: Any
-) -> LeakTest | None:
-    """Test whether [n] hits are more than [n] chances give; None for fewer than 10 rows."""
-    if len(hits) < FEWEST:
+Hit: TypeAlias = tuple[float, float, str]
+"""One row of a test: whether it is one, the chance that it is, and its cluster."""
+
+
+def tested(name: str, what: str, rows: Sequence[Hit], **more: Any) -> LeakTest | None:
+    """Test whether hits are more than their chances give; None for fewer than 10 rows."""
+    if len(rows) < FEWEST:
         return None
-    share, result = mean_of(name, hits, group), above_chance(hits, chance, group)
-    return LeakTest(
-        name,
-        more.pop("about", "benchmark"),
-        what,
-        float(hits.mean()),
-        share.ci95,
-        float(chance.mean()),
-        len(hits),
-        result.test,
-        result.p_value,
-        **more,
-    )
+    hits, chance = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    group = cluster_numbers(row[2] for row in rows)
+    result = above_chance(hits, chance, group)
+    share = mean_of(name, hits, group, chance=float(chance.mean()))
+    return LeakTest(name, what, share, result.test, result.p_value, **more)
 
 
 def static_tests(samples: Iterable[Sample]) -> list[LeakTest]:
@@ -125,42 +113,36 @@ def _gold_positions(samples: list[Sample]) -> LeakTest | None:
     total = sum(counts.total() for counts in strata.values())
     if total < FEWEST:
         return None
-    best = sum(max(counts.values()) for counts in strata.values())
     fit = uniform_fit([[counts[at] for at in range(size)] for (_, size), counts in strata.items()])
     chance = sum(counts.total() / size for (_, size), counts in strata.items()) / total
-    hits = np.repeat([1.0, 0.0], [best, total - best])
+    best = sum(max(counts.values()) for counts in strata.values())
+    share = mean_of("gold position", np.repeat([1.0, 0.0], [best, total - best]), chance=chance)
     (kind, size), counts = max(strata.items(), key=lambda item: item[1].total())
-    names = ("no", "yes") if kind == "yes/no" else [chr(65 + at) for at in range(size)]
-    shares = ", ".join(f"{name} {counts[at] / counts.total():.0%}" for at, name in enumerate(names))
-    share = mean_of("", hits)
+    names = ("no", "yes") if kind == "yes/no" else tuple(map(position_name, range(size)))
+    note = ", ".join(f"{name} {counts[at] / counts.total():.0%}" for at, name in enumerate(names))
     what = "questions whose gold answer is at its most frequent position"
-    return LeakTest(
-        "gold position", "benchmark", what, best / total, share.ci95, chance, total, fit.test, fit.p_value, note=shares
-    )
+    return LeakTest("gold position", what, share, fit.test, fit.p_value, note=note)
+
+
+def position_name(at: int) -> str:
+    """Return the letter of a position, from 0; beyond Z its number from 1."""
+    return chr(65 + at) if at < 26 else str(at + 1)
 
 
 def _longest(samples: list[Sample]) -> LeakTest | None:
     """Test whether the longest option is right more often than by chance; options of equal length share the place."""
-    hits, chance, groups, ranks = [], [], [], Counter[int]()
+    rows: list[Hit] = []
+    ranks = Counter[int]()
     for sample in samples:
         place = gold_position(sample)
         lengths = [len(text.strip()) for text in sample.options.values()]
         if place is None or sample.kind == "truth" or len(set(lengths)) < 2:
             continue
-        longest = max(lengths)
-        hits.append(float(lengths[place[0]] == longest))
-        chance.append(lengths.count(longest) / len(lengths))
-        groups.append(sample.group or sample.id)
-        ranks[sum(length > lengths[place[0]] for length in lengths) + 1] += 1
-    note = "gold by rank of length: " + ", ".join(f"{rank}. {ranks[rank] / len(hits):.0%}" for rank in sorted(ranks))
-    return tested(
-        "longest option",
-        "questions whose gold answer is the longest option",
-        np.array(hits),
-        np.array(chance),
-        cluster_numbers(groups),
-        note=note if hits else "",
-    )
+        gold, longest = lengths[place[0]], max(lengths)
+        rows.append((float(gold == longest), lengths.count(longest) / len(lengths), sample.group or sample.id))
+        ranks[sum(length > gold for length in lengths) + 1] += 1
+    note = "gold by rank of length: " + ", ".join(f"{rank}. {ranks[rank] / len(rows):.0%}" for rank in sorted(ranks))
+    return tested("longest option", "questions whose gold answer is the longest option", rows, note=note)
 
 
 def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest | None:
@@ -169,25 +151,18 @@ def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest 
     Of a choice, the other options are compared with; of open questions, the gold answers of the other questions. Rows
     whose name holds none of the answers, or all, say nothing.
     """
-    hits, chance, groups, sent = [], [], [], []
     pool = Counter(_plain(_gold(sample)) for sample in samples if _is_open(sample))
     pool = Counter(dict(pool.most_common(MOST_GOLDS)))
+    rows: list[Hit] = []
+    shown = 0
     for sample in samples:
         own = list(names(sample))
-        text = _plain(" ".join(spelled(each) for each in own))
-        held = _held(sample, text, pool) if text.strip() else None
-        if held is not None:
-            hits.append(float(held[0]))
-            chance.append(held[1])
-            groups.append(sample.group or sample.id)
-            sent.append(_reaches(sample, own))
-    shown = sum(each and bool(hit) for each, hit in zip(sent, hits, strict=True))
-    note = (
-        f"the name stands in the prompt of {shown:,} of these questions"
-        if shown
-        else "no prompt holds these names, and no model is sent them: not a leak of a run"
-    )
-    return tested(name, what, np.array(hits), np.array(chance), cluster_numbers(groups), note=note, reaches=bool(shown))
+        text = _plain(" ".join(map(spelled, own)))
+        if (held := _held(sample, text, pool)) is not None:
+            rows.append((float(held[0]), held[1], sample.group or sample.id))
+            shown += held[0] and _reaches(sample, own)
+    note = f"the name stands in the prompt of {shown:,} of these questions" if shown else "no prompt holds these names"
+    return tested(name, what, rows, note=note, reaches=bool(shown))
 
 
 def _held(sample: Sample, text: str, pool: Counter[str]) -> tuple[bool, float] | None:
