@@ -182,6 +182,43 @@ def test_resolution_is_divided_for_each_picture(width, height, factor):
     assert both.shape[:2] == seen(png(smaller), "", max_long_side=5).shape[:2], "a limit never enlarges what was shrunk"
 
 
+@given(height=st.integers(1, 40), width=st.integers(1, 40), side=st.integers(2, 8), seed=st.integers(0, 9))
+def test_shuffled_patches_are_a_permutation_and_the_rest_of_the_picture_stays(height, width, side, seed):
+    pixels = noise(height, width, seed)
+    after = seen(png(pixels), f"patch-shuffle:{side}")
+    high, wide = height // side, width // side
+    if not high or not wide:
+        np.testing.assert_array_equal(after, pixels)
+        return
+
+    def patches(whole: np.ndarray) -> list[bytes]:
+        return [
+            whole[row * high : (row + 1) * high, column * wide : (column + 1) * wide].tobytes()
+            for row in range(side)
+            for column in range(side)
+        ]
+
+    assert sorted(patches(after)) == sorted(patches(pixels))
+    np.testing.assert_array_equal(after[high * side :], pixels[high * side :])
+    np.testing.assert_array_equal(after[:, wide * side :], pixels[:, wide * side :])
+
+
+def test_patches_move_the_same_way_each_time_and_otherwise_in_another_picture():
+    first, other = noise(64, 64), noise(64, 64, 1)
+    moved = seen(png(first), "patch-shuffle:8")
+    assert not np.array_equal(moved, first)
+    np.testing.assert_array_equal(moved, seen(png(first), "patch-shuffle:8"))
+    places = [
+        {first[y : y + 8, x : x + 8].tobytes(): (y, x) for y in range(0, 64, 8) for x in range(0, 64, 8)}
+        for first in (first, other)
+    ]
+    orders = [
+        [place[each[y : y + 8, x : x + 8].tobytes()] for y in range(0, 64, 8) for x in range(0, 64, 8)]
+        for place, each in zip(places, (moved, seen(png(other), "patch-shuffle:8")), strict=True)
+    ]
+    assert orders[0] != orders[1]
+
+
 def test_what_an_endpoint_is_sent_is_what_a_local_model_sees():
     data = png(noise())
     settings = MediaSettings(corrupt="jitter:0.5,salt-pepper:5")
@@ -226,6 +263,8 @@ def test_frames_of_a_video_are_corrupted_once_and_each_in_its_own_way(settings_g
         "downscale:1",
         "downscale:65",
         "downscale",
+        "patch-shuffle:1",
+        "patch-shuffle:2.5",
     ],
 )
 def test_what_is_not_a_corruption_is_refused_with_what_there_is(spec):

@@ -122,7 +122,8 @@ def measure(
         note: takes a line for people.
 
     Raises:
-        SnellenError: the first error of a run; what was answered is on disk, and the same call goes on.
+        SnellenError: the first error of a run, such as a budget that is used up; what was answered is on disk, and the same
+            call goes on.
     """
     if opened is not None:
         return {
@@ -143,9 +144,6 @@ def measure(
     runs: dict[str, Run] = {}
     for cell in cells:
         left = bound - sum(cost for name, cost in spent.items() if name != cell.setting)
-        if left <= spent[cell.setting] and not RunFolder(cell.folder).exists():
-            note(f"{cell.setting}: not asked, ${bound:g} are spent")
-            continue
         priced = structs.replace(cell.spec, max_cost=max(0.0, left))
         runs |= _executed(
             [PlanCell(cell.model, cell.benchmark, cell.setting, priced, cell.folder, cell.subject)], display, note
