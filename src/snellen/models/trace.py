@@ -37,6 +37,7 @@ class Step(Struct, frozen=True, omit_defaults=True):
         result: what the tool gave back as text.
         error: the tool failed, or the reply was broken off.
         images: sha256 digests (64 hex digits) of the images that the model got to see in this step, in order.
+        copies: small JPEGs, in base 64, of the images of a call that exist nowhere else; as many as `images`, or none.
         tokens_in: tokens that the model read for this reply; only in assistant steps.
         tokens_out: tokens that it wrote.
         seconds: how long the step took, wall time; 0 where the source does not say.
@@ -50,6 +51,7 @@ class Step(Struct, frozen=True, omit_defaults=True):
     result: str = ""
     error: bool = False
     images: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     tokens_in: int = 0
     tokens_out: int = 0
     seconds: float = 0.0

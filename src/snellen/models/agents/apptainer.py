@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from snellen.errors import AgentInstallError, PreflightError, UsageError
 from snellen.models.agents.programs import locate, run_installer
-from snellen.models.agents.tool_setup import ToolSetup
+
+if TYPE_CHECKING:
+    from snellen.models.agents.tool_setup import ToolSetup
 
 _BUILD_SECONDS = 3600
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from snellen.errors import PreflightError, UsageError
 from snellen.models.agents import apptainer
@@ -17,8 +18,10 @@ from snellen.models.agents.install import Installation
 from snellen.models.agents.process import AgentCommand, SandboxedCommand
 from snellen.models.agents.programs import bubblewrap_fault, locate, system_binds
 from snellen.models.agents.system_calls import CALLS, profile, supported
-from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.workdir import Workdir
+
+if TYPE_CHECKING:
+    from snellen.models.agents.tool_setup import ToolSetup
 
 KINDS = ("bubblewrap", "apptainer", "none")
 AGENT, SAMPLE = "/agent", "/sample"

@@ -39,7 +39,10 @@ def find(file: str | None) -> ToolSetup | None:
     settings = load_named(file)
     if settings is None:
         return None
-    settings.given()
+    if "python" in settings.given():
+        raise UsageError(
+            "the tool python is for tools:NAME; an agent runs programs by itself", "Leave it out of --tools."
+        )
     return ToolSetup(settings)
 
 

@@ -125,7 +125,7 @@ class Workdir(Struct, frozen=True):
         files: dict[str, bytes] = {}
         remaining = MAX_RECORD
         for name in dict.fromkeys(names):
-            with contextlib.suppress(OSError), self._opened(folder / name) as file:
+            with contextlib.suppress(OSError), self.opened(folder / name) as file:
                 files[name] = file.read(remaining)
                 remaining -= len(files[name])
         return files
@@ -133,7 +133,7 @@ class Workdir(Struct, frozen=True):
     def size(self, path: Path) -> int:
         """Return bytes of a file that the agent has written, 0 where there is none."""
         try:
-            with self._opened(path) as file:
+            with self.opened(path) as file:
                 return os.fstat(file.fileno()).st_size
         except OSError:
             return 0
@@ -175,7 +175,7 @@ class Workdir(Struct, frozen=True):
         plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
         return "" if plain else f"{last} is {_described(status)}, no file of its own"
 
-    def _opened(self, path: Path) -> IO[bytes]:
+    def opened(self, path: Path) -> IO[bytes]:
         """Open a plain file that the agent has written.
 
         The agent may still be running, and put a link or a pipe in the file's place at any moment: no link on the way is

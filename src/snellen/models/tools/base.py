@@ -23,18 +23,31 @@ class ToolError(Exception):
 
 
 class ToolResult(Struct, frozen=True):
-    """The result of a call as the model sees it: text, and images as encoded bytes (JPEG, PNG, WebP or GIF)."""
+    """The result of a call as the model sees it: text, and images as encoded bytes (JPEG, PNG, WebP or GIF).
+
+    `labels` name the images, one by one; without them, the text's first line does. `copies` are small JPEGs of images that
+    exist nowhere else, for the trace.
+    """
 
     text: str
     images: tuple[bytes, ...] = ()
     error: bool = False
+    labels: tuple[str, ...] = ()
+    copies: tuple[bytes, ...] = ()
+
+
+class CodeRunner(Protocol):
+    """An interpreter that keeps its state from call to call (python_session.py)."""
+
+    async def run(self, code: str) -> ToolResult: ...
 
 
 class Context(Struct):
-    """One conversation: its images, and how many calls it has made."""
+    """One conversation: its images, how many calls it has made, and its interpreter, if it may have one."""
 
     images: ToolImages
     calls: int = 0
+    interpreter: CodeRunner | None = None
 
 
 Call: TypeAlias = Callable[[object, Context], Awaitable[ToolResult]]

@@ -1,4 +1,4 @@
-"""The five tools, the same for every agent and for our own loop.
+"""The tools, the same for every agent and for our own loop.
 
 Recorded backend: results are stored, faults included, so that a run repeats offline.
 One JSON file a call, under the SHA-256 of the tool and its arguments (an image by its own SHA-256); images lie beside
@@ -71,6 +71,18 @@ class ViewImage(Struct):
     image: ImageName
 
 
+_PYTHON = (
+    "Run Python code. Variables and files stay until the question is answered. numpy, PIL and matplotlib are there, and no "
+    "network. The pictures of the question are files in the working folder: image.jpg or image.png (image-1.jpg, image-2.jpg "
+    "… where there are several). Output, the value of a last expression, pictures saved in the working folder and figures "
+    "shown with plt.show() come back. A call that takes more than {seconds:g} s is ended, and its variables and files are lost."
+)
+
+
+class RunPython(Struct):
+    code: Annotated[str, Meta(min_length=1, max_length=50_000, description="Python code, as one cell of a notebook.")]
+
+
 Run: TypeAlias = Callable[[Any, Context], Awaitable[ToolResult]]
 
 
@@ -110,6 +122,7 @@ def all_tools(settings: ToolSettings, backend: Backend | None = None, relay: str
             source.crop_zoom,
         ),
         "view_image": (ViewImage, "Look at a picture, whole.", source.view_image),
+        "python": (RunPython, _PYTHON.format(seconds=settings.limits.python_seconds), source.python),
     }
     return [_tool(name, *made[name], settings.limits) for name in names]
 
@@ -208,6 +221,11 @@ class _Tools:
     async def view_image(self, arguments: ViewImage, context: Context) -> ToolResult:
         data, name = await self._image(arguments.image, context)
         return self._shown(data, name, "")
+
+    async def python(self, arguments: RunPython, context: Context) -> ToolResult:
+        if context.interpreter is None:
+            raise ToolError("there is no interpreter here: it is for tools:NAME")
+        return await context.interpreter.run(arguments.code)
 
     def _shown(self, data: bytes, name: str, before: str) -> ToolResult:
         image, line = images.shown(data, name, self._limits.image_side)

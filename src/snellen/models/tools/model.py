@@ -49,6 +49,7 @@ from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.definitions import all_tools
 from snellen.models.tools.images import MAX_PIXELS, ToolImages
 from snellen.models.tools.mcp_server import mime
+from snellen.models.tools.python_session import Interpreters, encoded_copies
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
 from snellen.text import one_line
@@ -87,6 +88,7 @@ class ToolsModel(Model):
         self._media = options.media
         self._hidden: tuple[Path, ...] = ()
         self._tools: list[Tool] | None = None
+        self._interpreters: Interpreters | None = None
 
     def identity(self) -> Mapping[str, Any]:
         """Return the identity of the API model, and the tools."""
@@ -111,6 +113,8 @@ class ToolsModel(Model):
             raise
         except SnellenError as error:
             raise PreflightError(error.message, error.hint) from error
+        if (interpreters := self._python()) is not None:
+            await interpreters.preflight(self._hidden)
         await self._api.preflight()
 
     def _made(self) -> list[Tool]:
@@ -128,13 +132,25 @@ class ToolsModel(Model):
         """
         if prompt.history:
             raise InputError("a model with tools takes no earlier turns", "Write --model api:NAME.")
-        chat = _Chat(self._api, self._made(), self._settings, Context(ToolImages(await self._given(prompt))))
+        context, interpreters = Context(ToolImages(await self._given(prompt))), self._python()
+        interpreter = None if interpreters is None else interpreters.open(context.images)
+        context.interpreter = interpreter
+        chat = _Chat(self._api, self._made(), self._settings, context)
         try:
             return await chat.run(prompt)
         except ModelError as error:
             if chat.turn:
                 error.trace = trace.plain(chat.steps)
             raise
+        finally:
+            if interpreter is not None:
+                await interpreter.close()
+
+    def _python(self) -> Interpreters | None:
+        """Return the interpreters of the run; None where the tool is not given."""
+        if self._interpreters is None and "python" in self._settings.given():
+            self._interpreters = Interpreters(self._settings)
+        return self._interpreters
 
     async def _given(self, prompt: Prompt) -> list[bytes]:
         """Return the question's images as the tools see them: with what the run does to images, but in their full size."""
@@ -146,8 +162,10 @@ class ToolsModel(Model):
             raise InputError(error.message, error.hint) from error
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and remove the folders of interpreters."""
         await self._api.close()
+        if self._interpreters is not None:
+            await self._interpreters.close()
 
 
 class _Chat:
@@ -243,15 +261,17 @@ class _Chat:
                     result=result.text,
                     error=result.error,
                     images=digests,
+                    copies=encoded_copies(result),
                     seconds=round(perf_counter() - started, 3),
                 )
             )
             if self._seen[call.key] >= SAME_CALL:
                 raise AgentLoopError(f"The model called {call.tool} {SAME_CALL} times with the same arguments.")
             self._chat.add({"role": "tool", "tool_call_id": call.id, "content": result.text})
-            for data in result.images:
+            for number, data in enumerate(result.images):
                 uri = f"data:{mime(data)};base64,".encode() + b64encode(data)
-                images.append((result.text.partition("\n")[0], uri, data))
+                label = result.labels[number] if result.labels else result.text.partition("\n")[0]
+                images.append((label, uri, data))
         if images:
             self._chat.add_images(images)
 

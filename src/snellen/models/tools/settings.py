@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +22,9 @@ VARIABLE = "SNELLEN_TOOLS"
 WEB = "web"  # in the place of a file: the tools of the network, with WEB_ENGINES and the search engine of SEARXNG
 SEARXNG = "SEARXNG_URL"
 _FOLDERS = ("pages", "index", "record")
-NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image")
+NAMES = ("web_search", "fetch_url", "reverse_image_search", "crop_zoom", "view_image", "python")
+SHORT = {"crop": "crop_zoom", "view": "view_image"}  # names of tools on the command line
+PYTHON_PACKAGES = ("numpy", "pillow", "matplotlib")
 # Engines of PicImageSearch that look for photographs of anything; the others know drawings and films only.
 ENGINES = ("Bing", "Copyseeker", "Google", "GoogleLens", "Tineye", "Yandex")
 WEB_ENGINES = ("Bing", "GoogleLens", "Yandex")
@@ -40,6 +44,11 @@ class ToolLimits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
         image_bytes: of an image that is fetched.
         image_side: pixels of the longer side of an image that a model is shown.
         results: hits of one search.
+        python_seconds: of one call of `python`, by the clock.
+        python_memory: bytes of all processes of an interpreter, and of its files, which lie in memory.
+        python_disk: bytes of its files.
+        python_processes: of an interpreter at the same time; threads at 8 times as many.
+        python_images: pictures that one call gives back.
     """
 
     calls: Positive = 40
@@ -50,6 +59,11 @@ class ToolLimits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     image_bytes: Positive = 10_000_000
     image_side: Positive = 1536
     results: Positive = 10
+    python_seconds: Annotated[float, Meta(gt=0, le=3600)] = 30.0
+    python_memory: Annotated[int, Meta(ge=256 << 20)] = 1 << 30
+    python_disk: Annotated[int, Meta(ge=16 << 20)] = 256 << 20
+    python_processes: Annotated[int, Meta(ge=8)] = 16
+    python_images: Positive = 4
 
 
 class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -65,7 +79,7 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
             party that the image is sent to; none is asked unless it is named here.
         record: folder that keeps what every call gave back.
         replay: only what `record` holds is given back, nothing is asked; a call that it does not hold is an error.
-        tools: the tools that are given; empty: all that the other settings allow.
+        tools: the tools that are given; empty: all that the other settings allow, without `python`, which must be named.
         limits: what a conversation may use.
         images: folder of the sample's images, relative to the file (only for the server and the skill).
     """
@@ -104,6 +118,7 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
             "reverse_image_search": local or self.replay or bool(self.reverse_engines),
             "crop_zoom": True,
             "view_image": True,
+            "python": "python" in self.tools,  # programs of a model run only where somebody asks for it
         }
         for name in self.tools:
             if not possible[name]:
@@ -154,8 +169,11 @@ def _require_no_key(settings: ToolSettings, place: str) -> None:
 
 
 def load_named(file: str | None) -> ToolSettings | None:
-    """Return the settings of `--tools`, else of SNELLEN_TOOLS: a file, or `web`; None where neither is set."""
+    """Return the settings of `--tools`, else of SNELLEN_TOOLS: a file, `web`, or names of tools; None where neither is set."""
     path = file or os.environ.get(VARIABLE)
+    names = tuple(SHORT.get(name, name) for name in (path or "").split(","))
+    if set(names) <= set(NAMES):
+        return ToolSettings(tools=names)
     if path != WEB:
         return load(path) if path else None
     settings = ToolSettings(backend="web", searxng=os.environ.get(SEARXNG) or None, reverse_engines=WEB_ENGINES)
@@ -220,4 +238,6 @@ def identity(settings: ToolSettings) -> dict[str, Any]:
         fields.pop(place, None)
     if settings.backend == "local" and settings.pages is not None:
         fields["pages"] = digest(settings.pages)
+    if "python" in settings.given():
+        fields["python"] = {name: version(name) for name in PYTHON_PACKAGES} | {"python": platform.python_version()}
     return {**fields, "tools": list(settings.given()), "recorded": settings.record is not None}
