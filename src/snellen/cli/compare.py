@@ -81,7 +81,9 @@ def compare(
     if as_json:
         _show_json(name, pairings, ranking, drops, thresholds, costs)
     else:
-        _show(pairings, ranking)
+        show_pairings(pairings)
+        if ranking is not None and len(ranking.runs) > 2:
+            _show_ranking(ranking)
         for line in costs:
             print(f"{line['run']}: cost {line['text']}")
     if report.wants_markdown:
@@ -177,7 +179,7 @@ def _show_json(
     show_json(
         {
             "profile": profile,
-            "comparisons": [_flat(to_builtins(pairing)) for pairing in pairings],
+            "comparisons": [flat(to_builtins(pairing)) for pairing in pairings],
             **({} if ranking is None else {"ranking": to_builtins(ranking)}),
             **({"costs": costs} if costs else {}),
             **({"checks": checks} if drops or thresholds else {}),
@@ -185,8 +187,8 @@ def _show_json(
     )
 
 
-def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
-    """Print the table, the metric, the flips and the notes of each pair, then the ranking of more than two runs."""
+def show_pairings(pairings: Sequence[Pairing]) -> None:
+    """Print the table, the metric, the flips and the notes of each pair."""
     for pairing in pairings:
         show(_table(pairing))
         if (metrics := pairing.metric) is not None:
@@ -202,11 +204,13 @@ def _show(pairings: Sequence[Pairing], ranking: Ranking | None) -> None:
         if pairing.flips is not None and not pairing.flips:
             print("No sample differs in its score.")
         print_notes((*pairing.notes, *_undetectable(pairing)))
-    if ranking is not None and len(ranking.runs) > 2:
-        show(_ranking_table(ranking))
-        print(f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).")
-        if ranking.left_out:
-            note(f"note: {ranking.left_out:,} samples that not every run has a score for are left out of the ranking")
+
+
+def _show_ranking(ranking: Ranking) -> None:
+    show(_ranking_table(ranking))
+    print(f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).")
+    if ranking.left_out:
+        note(f"note: {ranking.left_out:,} samples that not every run has a score for are left out of the ranking")
 
 
 def _ranking_table(ranking: Ranking) -> Table:
@@ -278,7 +282,7 @@ def _undetectable(pairing: Pairing) -> list[str]:
     return lines
 
 
-def _flat(pairing: dict[str, Any]) -> dict[str, Any]:
+def flat(pairing: dict[str, Any]) -> dict[str, Any]:
     """Return a pairing with one flat object per part, without the fields that were not requested."""
     parts = [
         {**{k: v for k, v in part.items() if k != "comparison"}, **part["comparison"]} for part in pairing["parts"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from msgspec import structs, to_builtins
 
+from snellen.cli.compare import flat, show_pairings
 from snellen.cli.console import new_table, note, print_notes, show, show_json, tell
 from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import JUDGED, RunFolder
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark
     from snellen.cli.checks import CheckReport
     from snellen.engine.run_folder import RunMeta
+    from snellen.runs.compare import Pairing
     from snellen.runs.run import Run
     from snellen.runs.suite_overall import SuiteOverall
     from snellen.runs.trackers import TrackedRun, TrackerTarget
@@ -50,7 +52,8 @@ class ModelOutcome:
     """Finished and failed runs of a command.
 
     `judged` are the judge's runs about `runs`, which are not printed; `checks` are made at the end, if there are any.
-    `judge_commands` has the command that judges a run whose judge failed.
+    `judge_commands` has the command that judges a run whose judge failed. `paired`: runs with tools are compared with those
+    without.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -58,6 +61,7 @@ class ModelOutcome:
     failures: list[FailedModel] = field(default_factory=list)
     checks: CheckReport | None = None
     judge_commands: dict[Path, str] = field(default_factory=dict)
+    paired: bool = False
 
     @property
     def status(self) -> int:
@@ -114,18 +118,42 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
         for run in outcome.runs:
             write_report([run], run.folder.report)
     checks = outcome.checks
+    pairings = _pairings(outcome, profile) if outcome.paired else []
     if as_json:
         runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
         suites = [_suite_json(overall) for overall in together]
         failures = [failure_json(failure) for failure in outcome.failures]
         thresholds = [] if checks is None else checks.check_runs(outcome, summaries)
-        parts = {"suites": suites, "checks": thresholds}
+        parts = {"suites": suites, "checks": thresholds, "paired": [flat(to_builtins(each)) for each in pairings]}
         show_json({"runs": runs + failures, **{name: rows for name, rows in parts.items() if rows}})
     else:
         _show(outcome, summaries, together, report=report)
+        show_pairings(pairings)
         if checks is not None:
             checks.check_runs(outcome, summaries)
     return outcome.status if checks is None else checks.finish(outcome.status, as_json=as_json)
+
+
+def without_tools(model: str) -> str:
+    """Return the name of a tools:NAME model without its tools, api:NAME."""
+    return f"api:{model.removeprefix('tools:')}"
+
+
+def _pairings(outcome: ModelOutcome, profile: str | None) -> list[Pairing]:
+    """Compare each run with tools with that of the same model without; of several profiles, by the first."""
+    from snellen.runs.compare import compare
+
+    runs = {(run.benchmark.name, run.meta.spec.model): run for run in outcome.runs}
+    pairings = []
+    for (benchmark, model), run in runs.items():
+        baseline = runs.get((benchmark, without_tools(model)))
+        if model.startswith("tools:") and baseline is not None:
+            first = None if profile is None or profile == "all" else profile.partition(",")[0]
+            try:
+                pairings += compare(baseline, run, profile=first)
+            except SnellenError as error:
+                note(f"note: {benchmark} with and without tools: {error.message}")
+    return pairings
 
 
 def _judging(run: Run) -> str:

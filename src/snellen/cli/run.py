@@ -32,7 +32,7 @@ from snellen.cli.preview import (
     show_estimates,
     show_reading,
 )
-from snellen.cli.results import FailedModel, ModelOutcome, finish, log_runs, log_targets, tell_failure
+from snellen.cli.results import FailedModel, ModelOutcome, finish, log_runs, log_targets, tell_failure, without_tools
 from snellen.cli.serve import parse_vllm
 from snellen.engine.run_folder import RunSpec
 from snellen.engine.subset import with_subset
@@ -68,6 +68,9 @@ class RunOptions:
     resume: shared.Resume = False
     cache: str | None = option_of(ModelOptions, "cache")
     strict_data: bool = option_of(RunSpec, "strict_data", panel=shared.DATA)
+    paired: bool = option(
+        "Run each tools:NAME without tools too, as api:NAME, and print the difference, paired by sample.", False
+    )
     batch: bool = option_of(RunSpec, "batch", panel=shared.BATCHES)
     poll: float | None = option_of(RunSpec, "poll_s", panel=shared.BATCHES, env="SNELLEN_BATCH_POLL")
     dry_run: bool = option("Show questions, images, estimated tokens and cost. Sends nothing, needs no key.", False)
@@ -202,9 +205,12 @@ def perform_call(
         "limit": settings.limit,
     }
     base = run_spec("", "", run_settings)
-    models = list(dict.fromkeys(settings.model))
+    models = _with_baselines(settings.model) if options.paired else list(dict.fromkeys(settings.model))
     prepared = [
-        prepare(with_recipe(_without_endpoint(structs.replace(base, benchmark=name, model=model), models)), found[name])
+        prepare(
+            with_recipe(_own_options(structs.replace(base, benchmark=name, model=model), models, options.paired)),
+            found[name],
+        )
         for name in found
         for model in models
     ]
@@ -235,8 +241,8 @@ def perform_call(
 
             address = stack.enter_context(serving(server, note)).url
             served = structs.replace(base.options, base_url=address)
-            specs = [_without_endpoint(structs.replace(spec, options=served), models) for spec in specs]
-        return _perform_all(specs, benchmarks, folders, faults, output, asked, checks)
+            specs = [_own_options(structs.replace(spec, options=served), models, options.paired) for spec in specs]
+        return _perform_all(specs, benchmarks, folders, faults, output, asked, checks, paired=options.paired)
 
 
 def _agent_settings(agents: AgentOptions, benchmarks: Sequence[str]) -> ModelSettings:
@@ -309,6 +315,8 @@ def _perform_all(
     output: RunOutputOptions,
     asked: AskedAfterRuns | None,
     checks: CheckReport | None,
+    *,
+    paired: bool,
 ) -> ModelOutcome:
     """Perform the runs one after the other; of several, a failed one does not stop the others."""
     from snellen.benchmarks.registry import is_path
@@ -316,7 +324,7 @@ def _perform_all(
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.perform import perform
 
-    outcome = ModelOutcome(checks=checks)
+    outcome = ModelOutcome(checks=checks, paired=paired)
     verbose = not (output.quiet or output.as_json)
     for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True):
         if len(specs) > 1 and verbose:
@@ -373,10 +381,27 @@ def _ask(asked: AskedAfterRuns, outcome: ModelOutcome, output: RunOutputOptions)
         outcome.failures.append(FailedModel(derived_folder(run.path, JUDGED), JUDGED, None, error))
 
 
-def _without_endpoint(spec: RunSpec, models: Sequence[str]) -> RunSpec:
-    """Drop options of endpoints from a local model's run, if other models of the call are behind an endpoint."""
+def _with_baselines(models: Sequence[str]) -> list[str]:
+    """Return the models of --paired: before each tools:NAME the same model without tools, api:NAME.
+
+    Raises:
+        UsageError: a model has no tools.
+    """
+    for model in models:
+        if not model.startswith("tools:"):
+            raise UsageError(
+                f"--paired runs a model with and without tools, and --model {model} has none",
+                "Write --model tools:NAME.",
+            )
+    return [each for model in dict.fromkeys(models) for each in (without_tools(model), model)]
+
+
+def _own_options(spec: RunSpec, models: Sequence[str], paired: bool) -> RunSpec:
+    """Drop options that are for other models of the call: tools, and options of endpoints from a local model's run."""
     from snellen.models.registry import runtime_of
 
+    if paired and not spec.model.startswith("tools:"):
+        spec = structs.replace(spec, options=structs.replace(spec.options, tools=None))
     if not runtime_of(spec.model).here or all(runtime_of(name).here for name in models):
         return spec
     options = structs.replace(spec.options, base_url=None, key_env=None, extra_body={}, prices=None, cache=None)

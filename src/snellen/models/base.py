@@ -137,9 +137,9 @@ class ModelOptions(Struct, frozen=True):
     tools: Annotated[
         str | None,
         Setting(
-            "Tool settings of tools:NAME and of agents: a file, or web for pages, images, and reverse image search by third "
-            "parties. By default SNELLEN_TOOLS.",
-            value="FILE|web",
+            "Tools of tools:NAME and of agents: a file of settings, names of tools by comma, such as python,crop, or web for "
+            "pages, images, and reverse image search by third parties. By default SNELLEN_TOOLS.",
+            value="FILE|NAMES|web",
         ),
     ] = None
     id_is: Annotated[
