@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -69,6 +70,25 @@ def read(trace: object) -> list[Step]:
         msgspec.ValidationError: the trace has another shape; only agents and the tool loop write this one.
     """
     return msgspec.convert(trace, list[Step])
+
+
+def code_of(step: Step) -> str | None:
+    """Return the code that a tool was called with, where it is all that it was called with; pages show it as it is."""
+    match step.arguments:
+        case {"code": str(code), **rest} if not rest:
+            return code
+    return None
+
+
+_COPY = re.compile(r"[A-Za-z0-9+/]{1,200000}={0,2}")
+
+
+def copies_by_digest(step: Step) -> dict[str, str]:
+    """Return the data URIs of a step's small copies by the digests of their images. Traces may be somebody else's."""
+    if len(step.copies) != len(step.images):
+        return {}
+    pairs = zip(step.images, step.copies, strict=True)
+    return {digest: f"data:image/jpeg;base64,{copy}" for digest, copy in pairs if _COPY.fullmatch(copy)}
 
 
 def turns(steps: Sequence[Step]) -> int:

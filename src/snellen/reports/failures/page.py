@@ -185,6 +185,8 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
     room, left_out = TRACE_CHARACTERS, max(0, len(steps) - MAX_STEPS)
     for step in steps[:MAX_STEPS]:
         arguments = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
+        arguments = trace.code_of(step) or arguments
+        copies = trace.copies_by_digest(step)
         texts = {}
         for name, text in (("text", step.text), ("given", arguments), ("result", step.result)):
             cut = clip(text, STEP_CHARACTERS)
@@ -204,7 +206,7 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
                 "error": step.error,
                 "open": len(texts["result"]) <= OPEN_CHARACTERS,
                 "length": f"{len(step.result):,}",
-                "images": [escape_invisible(image[:12]) for image in step.images[:12]],
+                "images": [(escape_invisible(image[:12]), copies.get(image, "")) for image in step.images[:12]],
                 "facts": " · ".join(facts),
             }
         )

@@ -298,6 +298,8 @@ def _strike_gold(view: FailureView, forms: tuple[str, ...]) -> FailureView:
     def clean(text: str) -> str:
         return redact(strike(text, forms) if forms else text)
 
+    if forms and view.steps is not None:  # a picture can show a gold answer, which nothing can strike from it
+        view = structs.replace(view, steps=[structs.replace(step, copies=()) for step in view.steps])
     return _map_texts(view, clean)
 
 
@@ -321,7 +323,7 @@ def _withhold(view: FailureView, right: bool) -> FailureView:
 
 
 def _without_result(step: Step) -> Step:
-    return structs.replace(step, result=HELD_BACK) if step.result else step
+    return structs.replace(step, result=HELD_BACK, copies=()) if step.result else step
 
 
 def _map_texts(view: FailureView, clean: Callable[[str], str]) -> FailureView:

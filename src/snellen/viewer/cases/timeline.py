@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from snellen.models.trace import Step, calls_by_tool, turns
+from snellen.models.trace import Step, calls_by_tool, code_of, copies_by_digest, turns
+from snellen.redaction import redact
 from snellen.reports.escape import clip
 from snellen.viewer.cases.exchanges import json_text
 from snellen.viewer.cases.opened_runs import Seal
@@ -30,10 +31,14 @@ _SUBJECTS = (
 
 @dataclass(frozen=True)
 class TimelineImage:
-    """An image that the model saw: `known` is True if the page can show it, because the question has it too."""
+    """An image that the model saw: `known` is True if the page can show it, because the question has it too.
+
+    `copy` is a small copy as a data URI; empty: the trace has none, or the reader may not see it.
+    """
 
     digest: str
     known: bool
+    copy: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,9 @@ def timeline(steps: Sequence[Step], seal: Seal, known: frozenset[str] = frozense
         texts = []
         title, whole = _title(step.arguments)
         arguments = "" if step.arguments is None or whole else json_text(step.arguments, seal)
+        if (code := code_of(step)) is not None:
+            title, arguments = "", redact(code)
+        copies = copies_by_digest(step) if seal.open else {}
         for text in (step.text, arguments, step.result):
             clipped = clip(seal.clean(text), STEP_CHARACTERS)
             if len(clipped) > budget:
@@ -116,7 +124,10 @@ def timeline(steps: Sequence[Step], seal: Seal, known: frozenset[str] = frozense
                 open=len(texts[2]) <= OPEN_CHARACTERS,
                 failed=step.error,
                 facts=_facts(step),
-                images=tuple(TimelineImage(clip(name, 64), name in known) for name in step.images[:MAX_IMAGES]),
+                images=tuple(
+                    TimelineImage(clip(name, 64), name in known, copies.get(name, ""))
+                    for name in step.images[:MAX_IMAGES]
+                ),
                 at=f"{elapsed:,.1f} s" if longest else "",
                 share=round(100 * step.seconds / longest) if longest > 0 and step.seconds > 0 else 0,
             )
