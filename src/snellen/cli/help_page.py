@@ -25,7 +25,7 @@ SETTINGS_OF = "Settings of "
 COMMON = frozenset(
     [
         *("model", "out", "limit", "repeats", "seed", "data", "images", "pairs", "column_map"),
-        *("max_tokens", "temperature", "system", "base_url", "key_env", "concurrency", "judge"),
+        *("max_tokens", "temperature", "sampling", "system", "base_url", "key_env", "concurrency", "judge"),
         *("max_cost", "profile", "report", "every", "attributes", "as_json", "quiet", "batch", "help"),
     ]
 )

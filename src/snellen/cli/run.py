@@ -56,8 +56,8 @@ class RunOptions:
     )
     out: Path | None = option("Folder of the run, or of the runs if there are several.", said="results/BENCHMARK-MODEL")
     limit: int | None = option_of(RunSpec, "limit")
-    subset: Path | None = option_of(RunSpec, "subset")
-    adaptive: int | None = option_of(RunSpec, "adaptive")
+    subset: Path | None = option_of(RunSpec, "subset", panel=shared.DATA)
+    adaptive: int | None = option_of(RunSpec, "adaptive", panel=shared.DATA)
     shard: str | None = option_of(RunSpec, "shard", default=None, panel=shared.SCALE)
     repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
@@ -69,7 +69,9 @@ class RunOptions:
     cache: str | None = option_of(ModelOptions, "cache")
     strict_data: bool = option_of(RunSpec, "strict_data", panel=shared.DATA)
     paired: bool = option(
-        "Run each tools:NAME without tools too, as api:NAME, and print the difference, paired by sample.", False
+        "Run each tools:NAME without tools too, as api:NAME, and print the difference, paired by sample.",
+        False,
+        panel=shared.ENDPOINT,
     )
     batch: bool = option_of(RunSpec, "batch", panel=shared.BATCHES)
     poll: float | None = option_of(RunSpec, "poll_s", panel=shared.BATCHES, env="SNELLEN_BATCH_POLL")
