@@ -18,7 +18,6 @@ from snellen.engine.retry import checked_reply
 from snellen.engine.run_folder import RunFolder, RunSpec, Totals
 from snellen.errors import SnellenError, UsageError
 from snellen.media.decode import fitted, read_header
-from snellen.media.pdf import PdfPage
 from snellen.media.sampling import shown_at_most
 from snellen.models.api.endpoint import parse_endpoint
 from snellen.models.api.prices import FoundPrice, Price, PriceSource, find_price, provider_of
@@ -95,9 +94,9 @@ def image_size(image: Image) -> tuple[tuple[int, int] | None, bool]:
     """Read the header of an image; see ImageSize."""
     if getattr(image.blob, "url", None):
         return None, True
-    if isinstance(image.blob, PdfPage):
-        return image.blob.pixels, True
     try:
+        if (pixels := getattr(image.blob, "pixels", None)) is not None:
+            return pixels, True
         header = read_header(image.blob.read())
     except SnellenError:
         return None, False

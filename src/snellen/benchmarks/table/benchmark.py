@@ -39,6 +39,7 @@ from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
 from snellen.benchmarks.table.wording import is_plain, prompt_writer
 from snellen.errors import DataError, UsageError
 from snellen.media.sampling import frames_rule
+from snellen.media.tiles import grid, with_tiles
 from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE, SENT, SIDES, Coordinates
 from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
@@ -49,6 +50,7 @@ from snellen.types import Prompt, Sample
 
 VERSION = "1"
 PROFILES = {"strict": "the one answer that the reply names; no answer and two answers are worth 0"}
+TILES = "tiles"
 OPTIONS: Mapping[str, str] = {
     "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
     "circular": "true: ask each choice question in every rotation of its options",
@@ -60,6 +62,7 @@ OPTIONS: Mapping[str, str] = {
     "subtitles": "of videos, where a column has them: frames (those spoken at the frames), full, between (the frames), off",
     DPI: "resolution of the pages of PDFs in pixels an inch; default: 144, or what is declared",
     MOST: "how many pages of a PDF are sent at most, the first ones; default: 120, or what is declared",
+    TILES: "COLUMNSxROWS: show behind each image its tiles in full resolution, row by row",
     "file": "the table in a folder, an archive or a data set of the hub",
     "config": "the configuration of a data set of the hub",
     "split": "the split of a data set of the hub",
@@ -225,8 +228,10 @@ def _chosen(declaration: Declaration, data: Data) -> Declaration:
         if shown not in ("off", "frames", "full", "between"):
             raise UsageError(f"-o subtitles={shown}: frames, full, between or off was expected")
         declaration = structs.replace(declaration, frames=structs.replace(declaration.frames, subtitles=shown))
+    if tiles := data.options.get(TILES, declaration.tiles):
+        grid(tiles)
     documents = chosen_pages(declaration.documents, data.options)
-    return structs.replace(declaration, documents=documents)
+    return structs.replace(declaration, documents=documents, tiles=tiles)
 
 
 def _circular(data: Data) -> bool:
@@ -295,7 +300,7 @@ def prompts_of(rules: TableRules) -> PromptWriter:
             prompt = (asked if rules.adds_request and question.kind in SIDES else write)(question)
         if question.history or question.system:
             prompt = structs.replace(prompt, history=question.history, system=question.system)
-        return prompt
+        return with_tiles(prompt, *grid(rules.declaration.tiles)) if rules.declaration.tiles else prompt
 
     return written
 

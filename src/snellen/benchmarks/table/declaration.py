@@ -506,6 +506,7 @@ class Declaration(Strict, frozen=True):
         omit: sections of that set that do not hold here.
         types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
         places: of a set's templates: place to its text by the value of `summary.by`.
+        tiles: COLUMNSxROWS of the tiles that are shown behind each image; empty: none.
         faults: profile (or `data`) to what is known to be wrong with its harness here, a sentence each.
     """
 
@@ -542,6 +543,7 @@ class Declaration(Strict, frozen=True):
     form: Mapping[str, Form] = {}
     frames: FramesRule = FramesRule()
     documents: DocumentsRule = DocumentsRule()
+    tiles: str = ""
     subset: Subsets = Subsets()
     summary: SetSummary = SetSummary()
     correction: Correction | None = None
