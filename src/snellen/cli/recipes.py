@@ -25,6 +25,7 @@ def recipes(
     table = new_table(None, ("--sampling", "models", "sets", "source"))
     for each in found:
         sets = ", ".join(f"{name} {value}" for name, value in each.settings().items())
-        source = ". ".join(filter(None, [each.source, each.note]))
+        prompts = f"figures by {each.prompts}" if each.prompts else ""
+        source = ". ".join(filter(None, [each.source, each.note, prompts]))
         table.add_row(each.name, ", ".join(each.models), sets, source)
     show(table)
