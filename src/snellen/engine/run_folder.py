@@ -52,15 +52,21 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Settings of a run, as `snellen rerun` repeats them. Holds names of keys, never keys.
 
     `recipe` is what `options.sampling` named, once the settings hold it. `seeds` is `sample` where each (sample, repeat) has a
-    seed of its own; None: a repeat's seed is the run's and its number added, the rule of earlier runs. `control`: how the
-    samples are changed before they are asked (snellen.benchmarks.controls); empty: not at all.
+    seed of its own; None: a repeat's seed is the run's and its number added, the rule of earlier runs.
 
     `nproc` and `ray` both None: this process answers alone (snellen.engine.ray). Examples: snellen.engine.study.
     """
 
     benchmark: str
     model: str
-    control: str = ""
+    control: Annotated[
+        str,
+        Setting(
+            "Change the samples before they are asked: no picture (text), nothing but options, the picture of another "
+            "sample, or the options in drawn order K.",
+            value="text|options|other|shuffle-K",
+        ),
+    ] = ""
     data: Data = Data()
     options: ModelOptions = ModelOptions()
     limit: Annotated[int | None, Setting("Run only the first N samples.", 1)] = None

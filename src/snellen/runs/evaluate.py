@@ -11,7 +11,6 @@ from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.controls import controlled
 from snellen.engine.data_paths import holds_built_set, located
 from snellen.engine.endpoints import check_rerun, with_endpoint, without_model
 from snellen.engine.folder_checks import is_own
@@ -173,7 +172,7 @@ def rerun(
             images=spec.data.images if images is None else Path(images),
         )
         spec = structs.replace(spec, data=where)
-    subject = None if benchmark is None else controlled(benchmark, spec.control)
+    subject = benchmark
     if subject is None:
         if data is None:
             require_table(source, meta)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
+from snellen.benchmarks.controls import controlled
 from snellen.engine.progress import Display, LiveScores
 from snellen.engine.retry import Backoff
 from snellen.engine.run import run
@@ -87,7 +88,10 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
         spec = structs.replace(spec, benchmark=benchmarks.lasting_name(spec.benchmark))
     if spec.few_shot_from is not None and Path(spec.few_shot_from).expanduser().exists():
         spec = structs.replace(spec, few_shot_from=str(Path(spec.few_shot_from).expanduser().absolute()))
-    subject = with_subset(benchmark, spec) if benchmark else find_benchmark(spec, folder, trust=trust)
+    if benchmark is None:
+        subject = find_benchmark(spec, folder, trust=trust)
+    else:
+        subject = controlled(with_subset(benchmark, spec), spec.control)
     spec.data.require_known(subject.name, subject.options)
     require_protocol(spec.data.options, spec.system)
     if subject.with_media is not None:

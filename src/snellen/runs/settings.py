@@ -62,6 +62,7 @@ class RunSettings(JudgeSettings, total=False):
     shard: str
     batch: bool
     poll_s: float | None
+    control: str
 
 
 class RerunSettings(TypedDict, total=False):
