@@ -186,7 +186,6 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
     for step in steps[:MAX_STEPS]:
         arguments = "" if step.arguments is None else pretty_json(step.arguments).decode().rstrip()
         arguments = trace.code_of(step) or arguments
-        copies = trace.copies_by_digest(step)
         texts = {}
         for name, text in (("text", step.text), ("given", arguments), ("result", step.result)):
             cut = clip(text, STEP_CHARACTERS)
@@ -194,6 +193,8 @@ def _steps(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], int]:
                 left_out, cut = left_out + 1, ""
             room -= len(cut)
             texts[name] = cut
+        copies = trace.copies_by_digest(step, room)
+        room -= sum(map(len, copies.values()))
         facts = [f"{step.seconds:,.1f} s"] if step.seconds else []
         if step.tokens_in or step.tokens_out:
             facts.append(f"{step.tokens_in:,} tokens in, {step.tokens_out:,} out")

@@ -104,13 +104,14 @@ def timeline(steps: Sequence[Step], seal: Seal, known: frozenset[str] = frozense
         arguments = "" if step.arguments is None or whole else json_text(step.arguments, seal)
         if (code := code_of(step)) is not None:
             title, arguments = "", redact(code)
-        copies = copies_by_digest(step) if seal.open else {}
         for text in (step.text, arguments, step.result):
             clipped = clip(seal.clean(text), STEP_CHARACTERS)
             if len(clipped) > budget:
                 clipped, omitted = "", omitted + 1
             budget -= len(clipped)
             texts.append(clipped)
+        copies = copies_by_digest(step, budget) if seal.open else {}
+        budget -= sum(map(len, copies.values()))
         rows.append(
             TimelineStep(
                 kind=_kind(step),
