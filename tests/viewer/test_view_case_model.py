@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from case_runs import IDS, ask, write_judged, write_questions, write_trace
+from msgspec import structs
 
 from snellen.models.trace import Step
 from snellen.redaction.gold import quotes
@@ -203,6 +204,19 @@ def test_a_timeline_names_searches_pages_commands_and_images():
     assert way.steps[0].images[0].known and way.steps[2].title == "brown bird" and way.steps[2].share == 100
     assert way.steps[3].failed and "timeout" in way.steps[3].arguments and way.steps[2].at == "1.0 s"
     assert "4 tool calls" in way.summary and timeline([], Seal()) is None
+
+
+def test_code_is_shown_as_code_and_a_picture_that_came_back_only_to_who_may_see_it():
+    code = "for i in range(2):\n    print('<b>')"
+    step = Step(1, "tool", tool="python", arguments={"code": code}, images=("c" * 64,), copies=("QUJD",))
+    foreign = Step(1, "tool", images=("d" * 64,), copies=('"><script>',))
+    way = timeline([step, foreign], Seal())
+    assert way.steps[0].arguments == code and way.steps[0].title == "" and way.steps[0].kind == "command"
+    assert way.steps[0].images[0].copy == "data:image/jpeg;base64,QUJD" and way.steps[1].images[0].copy == ""
+    for seal in (Seal(("wren",)), Seal(withheld=True)):
+        assert timeline([step], seal).steps[0].images[0].copy == ""
+    many = timeline([structs.replace(step, copies=("A" * 100_000,))] * 40, Seal())
+    assert sum(len(each.copy) for row in many.steps for each in row.images) < 700_000
 
 
 def test_a_record_alone_is_read(results):

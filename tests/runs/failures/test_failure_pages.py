@@ -158,6 +158,17 @@ def test_hostile_text_stays_text_on_every_place_of_a_page():
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", page) and "⟦U+001B⟧" in page and "⟦U+202E⟧" in page
 
 
+def test_code_of_a_tool_is_shown_as_code_with_its_picture_and_no_picture_beside_a_gold_answer():
+    code = "x = '<b>'\nprint(x)"
+    step = Step(1, "tool", tool="python", arguments={"code": code}, result="<b>", images=("c" * 64,), copies=("QUJD",))
+    page = render_answer(view(step))
+    assert '<pre class="text">x = &#39;&lt;b&gt;&#39;\nprint(x)</pre>' in page
+    assert '<img src="data:image/jpeg;base64,QUJD"' in page
+    for sealed in (pages._strike_gold(view(step), ("wren",)), pages._withhold(view(step), right=False)):
+        assert "QUJD" not in render_answer(sealed)
+    assert "QUJD" in render_answer(pages._strike_gold(view(step), ()))
+
+
 def test_two_runs_are_tabled_and_plotted_side_by_side_in_pages_and_report(capsys):
     run("run")
     run("other", made.OTHER, "plain", right=())
