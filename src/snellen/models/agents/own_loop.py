@@ -1,6 +1,7 @@
 """`--model agent:snellen`: Snellen's own tool loop as an agent, with any provider that speaks the OpenAI protocol.
 
-It needs no installation and no sandbox: the model calls the tools of `--tools`, and nothing that it writes is run.
+It needs no installation: the model calls the tools of `--tools`. What it writes is run by the tool `python` alone, in its
+own sandbox.
 """
 
 from __future__ import annotations
