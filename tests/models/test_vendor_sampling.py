@@ -27,6 +27,7 @@ from snellen.models.local.chat_template import content_digest, converse
 from snellen.models.local.generate import row_seed
 from snellen.models.local.own_sampling import read_own
 from snellen.models.registry import open_model
+from snellen.models.serve.protocol import prompt_of, read_request
 from snellen.types import Generation, Image, MediaSettings, Prompt, Text
 
 TOKENS = 12
@@ -235,6 +236,21 @@ def test_arguments_reach_the_chat_template_and_one_that_it_does_not_read_is_refu
     asked_by_benchmark = Prompt(QUESTIONS[0].parts, generation=Generation(chat_template_kwargs={"mode": 1}))
     with pytest.raises(BadRequestError, match="has 'mode'"):
         asyncio.run(run(asked_by_benchmark))
+
+
+def test_a_field_that_generate_would_ignore_is_refused_among_its_further_arguments(folder):
+    with pytest.raises(UsageError, match="holds 'top_k', which generate would ignore"):
+        open_model(f"local:{folder}", ModelOptions(generation=Generation(extra={"top_k": 5})))
+
+
+def test_a_served_model_reads_the_same_fields_from_a_request():
+    fields = {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": 1.5, "frequency_penalty": -0.5}
+    more = {**fields, "chat_template_kwargs": {"enable_thinking": False}}
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], **more}
+    assert prompt_of(read_request(json.dumps(body).encode())).generation == Generation(**more)
+    for name, value in (("top_k", 0), ("min_p", 2), ("repetition_penalty", 0), ("presence_penalty", 3)):
+        with pytest.raises(BadRequestError, match=name):
+            read_request(json.dumps({**body, name: value}).encode())
 
 
 def test_an_agent_is_refused_what_it_cannot_pass_on():

@@ -216,6 +216,7 @@ def conditions(meta: RunMeta, benchmark: Benchmark) -> list[str]:
         texts.append("blind control")
     if spec.repeats > 1:
         texts.append(f"asked {spec.repeats} times")
+    texts += filter(None, [sampling_text(meta)])
     return texts + changed_settings(spec.options.media, spec.options.generation)
 
 

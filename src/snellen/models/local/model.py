@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 KV_CACHES = ("auto", "dynamic", "static")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+_DRAWN_HERE = ("do_sample", "temperature", "top_p", "top_k", "min_p")
 BATCHES_IN_FLIGHT = 5
 """One batch is answered, one encoded, the images of one are read; prompts of similar length are chosen from the others."""
 
@@ -164,6 +165,11 @@ class LocalModel(Model):
     """
 
     def __init__(self, name: str, options: ModelOptions, label: str) -> None:
+        if dropped := next((name for name in _DRAWN_HERE if name in options.generation.extra), None):
+            raise UsageError(
+                f"Generation.extra holds {dropped!r}, which generate would ignore: the tokens are drawn here.",
+                "Set it as a field: Generation(temperature=…, top_k=…).",
+            )
         self.name = label
         self.seed = options.seed
         self.in_flight = BATCHES_IN_FLIGHT * options.batch_size
