@@ -46,7 +46,7 @@ def test_evaluate_takes_every_setting_of_a_run() -> None:
     options = {option.name: option for option in structs.fields(ModelOptions)}
     assert get_type_hints(ModelOptions) == get_type_hints(ModelSettings)
     assert options.keys() <= parameters.keys()
-    assert {setting.name for setting in structs.fields(RunSpec)} - {"options"} <= parameters.keys()
+    assert {setting.name for setting in structs.fields(RunSpec)} - {"options", "recipe", "seeds"} <= parameters.keys()
     assert (parameters["limit"].default, parameters["max_attempts"].default) == (None, 6)
     assert parameters["timeout_s"].default == ModelOptions().timeout_s
 
