@@ -81,7 +81,7 @@ def controlled(benchmark: Benchmark, control: str) -> Benchmark:
 def without_pictures(sample: Sample) -> Sample | None:
     """Return a sample without images and videos; None where it has none, or nothing else."""
     parts = _texts(sample.prompt.parts)
-    if not parts or not pictures_of(sample):
+    if not any(part.text.strip() for part in parts) or not pictures_of(sample):
         return None
     history = tuple(Turn(turn.role, _texts(turn.parts) or (Text(""),)) for turn in sample.prompt.history)
     return structs.replace(sample, prompt=structs.replace(sample.prompt, parts=parts, history=history))
@@ -185,7 +185,7 @@ def _keys(parts: tuple[Part, ...]) -> tuple[str, ...]:
     return tuple(name_of(part) for part in parts)
 
 
-def _texts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _texts(parts: tuple[Part, ...]) -> tuple[Text, ...]:
     return tuple(part for part in parts if isinstance(part, Text))
 
 

@@ -15,7 +15,8 @@ from snellen.runs.leakage.conditions import FULL, chosen_conditions
 from snellen.runs.leakage.panel import Panel, chance_of, panel
 from snellen.runs.leakage.static import LeakTest, static_tests
 from snellen.runs.run import load_run
-from snellen.types import Prompt, Sample, Text
+from snellen.sources.blobs import BytesBlob
+from snellen.types import Image, Prompt, Sample, Text
 
 
 def test_of(found: Panel, name: str) -> LeakTest:
@@ -72,6 +73,30 @@ def test_an_answer_in_the_file_name_is_a_leak_only_where_the_name_is_sent(tmp_pa
     assert not kept.found and not test_of(kept, name).reaches
     assert test_of(kept, name).p_adjusted < 0.001 and test_of(kept, name).note == "no prompt holds these names"
     assert name not in {test.name for test in static_tests(draw_set(5).samples(Data()))}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "reaches"),
+    [
+        ("set/{word}/{at:03}.png", "Picture {at:03}.", False),  # the folder has the answer, and the prompt the number
+        ("set/{word}.png", "Which?", False),  # the option has the name's very words
+        ("set/{word}.png", "Picture {word}.png.", True),
+        ("set/{at:03}_{word}.png", "Picture {at:03}_{word}.", True),
+        ("set/{at:03}_{word}.png", "Picture {at:03}.", False),
+    ],
+)
+def test_a_name_reaches_the_model_where_the_prompt_holds_the_part_that_gives_the_answer(name, shown, reaches):
+    options = {"A": "cat", "B": "dog", "C": "owl", "D": "bee"}
+
+    def sample(at):
+        letter = "ABCD"[at % 4]
+        words = {"word": options[letter], "at": at}
+        listed = "\n".join(f"{mark}. {text}" for mark, text in options.items())
+        parts = (Image(BytesBlob(name.format(**words), b"")), Text(f"{shown.format(**words)}\n{listed}"))
+        return Sample(str(at), Prompt(parts), letter, "choice", options)
+
+    test = next(test for test in static_tests(map(sample, range(24))) if test.name == "answer in the image's name")
+    assert test.share.value == 1.0 and test.p_value < 1e-9 and test.reaches is reaches
 
 
 def test_an_answer_in_an_id_is_found_and_ids_are_never_sent():
@@ -200,8 +225,8 @@ def test_a_benchmark_without_known_chance_says_so_and_tests_nothing_blind(tmp_pa
     assert chance_of(samples[0]) is None and not static_tests(samples)
     multiple = Sample("m", Prompt((Text("Which?"),)), ("A",), "multi-choice", {"A": "x", "B": "y"})
     assert chance_of(multiple) == pytest.approx(1 / 3)
-    stated = Sample("s", Prompt((Text("What?"),)), "x", "short", meta={"chance": 0.1})
-    assert chance_of(stated) == 0.1
+    for stated in (0.1, "0.1"):
+        assert chance_of(Sample("s", Prompt((Text("What?"),)), "x", "short", meta={"chance": stated})) == 0.1
 
 
 @pytest.mark.parametrize(("named", "shuffles"), [("texts", 3), (None, 17), (None, -1)])

@@ -155,7 +155,8 @@ def measure(
 def _executed(
     cells: Sequence[PlanCell], display: Callable[[PlanCell], Display], note: Callable[[str], None]
 ) -> dict[str, Run]:
-    outcome = execute(cells, PlanLimits(), display=display, note=note)
+    most = cells[0].spec.options.concurrency
+    outcome = execute(cells, PlanLimits(concurrency=most, per_endpoint=most), display=display, note=note)
     if error := next((end.error for end in outcome.cells if end.error is not None), None):
         raise error
     if outcome.interrupted:

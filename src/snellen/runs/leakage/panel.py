@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -147,9 +148,9 @@ class _Pick(Struct, frozen=True):
 
 def chance_of(sample: Sample) -> float | None:
     """Return what guessing reaches on a sample: as its meta says, else by its kind and options; None where neither does."""
-    stated = sample.meta.get("chance")
-    if isinstance(stated, (int, float)) and 0.0 <= stated <= 1.0:
-        return float(stated)
+    with suppress(TypeError, ValueError):
+        if 0.0 <= (stated := float(sample.meta.get("chance", ""))) <= 1.0:
+            return stated
     if sample.kind == "truth":
         return 0.5
     if sample.kind not in CHOICES or not sample.options:
@@ -182,7 +183,9 @@ def panel(
         UsageError: no such profile, or a run that was asked with its pictures.
         DifferentSamplesError: another model was asked other questions.
     """
-    (name,) = scoring.profiles_of(benchmark, profile) if profile != "all" else (next(iter(benchmark.score)),)
+    name, *further = scoring.profiles_of(benchmark, profile)
+    if further:
+        raise UsageError("a panel is scored under one profile, and several were named", "Name one with --profile.")
     samples = list(islice(benchmark.samples(data), limit))
     sides = {condition: ComparedRun(run) for condition, run in runs.items()}
     asked = {condition: question_scores(side.scores(name)) for condition, side in sides.items()}

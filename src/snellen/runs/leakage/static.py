@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -24,7 +25,6 @@ FEWEST = 10
 MOST_GOLDS = 500
 """Different gold texts of open questions that names are compared with."""
 _TRUTH = {True: ("yes", "true"), False: ("no", "false")}
-_SHORT_STEM = 3
 
 
 class LeakTest(Struct, frozen=True):
@@ -157,16 +157,17 @@ def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest 
     shown = 0
     for sample in samples:
         own = list(names(sample))
-        text = _plain(" ".join(map(spelled, own)))
-        if (held := _held(sample, text, pool)) is not None:
+        held, sent = (_held(sample, each, pool) for each in (own, list(_sent(sample, own))))
+        if held is not None:
             rows.append((float(held[0]), held[1], sample.group or sample.id))
-            shown += held[0] and _reaches(sample, own)
+            shown += sent is not None and sent[0]
     note = f"the name stands in the prompt of {shown:,} of these questions" if shown else "no prompt holds these names"
     return tested(name, what, rows, note=note, reaches=bool(shown))
 
 
-def _held(sample: Sample, text: str, pool: Counter[str]) -> tuple[bool, float] | None:
-    """Return whether a name holds the gold answer, and the share of answers that it holds; None where it is 0 or 1."""
+def _held(sample: Sample, names: Sequence[str], pool: Counter[str]) -> tuple[bool, float] | None:
+    """Return whether names hold the gold answer, and the share of answers that they hold; None where it is 0 or 1."""
+    text = _plain(" ".join(map(spelled, names)))
     if sample.kind == "truth" and isinstance(sample.target, bool):
         answers = [(any(_plain(word) in text for word in _TRUTH[value]), value == sample.target, 1) for value in _TRUTH]
     elif (place := gold_position(sample)) is not None:
@@ -198,8 +199,12 @@ def _image_names(sample: Sample) -> Iterator[str]:
     yield from filter(None, map(name_of, pictures_of(sample)))
 
 
-def _reaches(sample: Sample, names: list[str]) -> bool:
-    """Return True if the prompt holds one of the names, without its folders and its ending."""
+def _sent(sample: Sample, names: Sequence[str]) -> Iterator[str]:
+    """Yield the names that the prompt holds, without folders; one that reads as an answer does is an answer there."""
     shown = "\n".join(part.text for part in sample.prompt.conversation_parts if isinstance(part, Text))
-    stems = [PurePosixPath(each.replace("\\", "/")).stem for each in names]
-    return any(len(stem) >= _SHORT_STEM and stem in shown for stem in stems)
+    answers = {_plain(text) for text in (*sample.options.values(), _gold(sample))}
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        for each in (path.name, path.stem):
+            if _plain(spelled(each)) not in answers and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", shown):
+                yield each
