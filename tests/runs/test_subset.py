@@ -364,3 +364,14 @@ def test_adaptive_needs_a_subset_with_as_many_items_and_scores_by_rules(made: Su
         with_subset(judged, of(adaptive=5, subset=made))
     adaptive = with_subset(ARITHMETIC, of(adaptive=5, subset=made))
     assert adaptive.study == {"subset": made.digest, "adaptive": 5}
+
+
+def test_the_parts_of_a_divided_run_are_merged_to_one_with_the_same_estimate(made: Subset) -> None:
+    whole = asked(made, ANSWERS[MODELS])
+    for part in ("1/2", "2/2"):
+        evaluate(
+            "arithmetic", "replay:new.jsonl", out="parts", subset=made, shard=part, benchmark_options={"n": str(N)}
+        )
+    assert main(["merge", "merged", "parts/shard-1-of-2", "parts/shard-2-of-2"]) == 0
+    merged = load_run("merged")
+    assert merged.meta.totals.done == 20 and merged.metric(ESTIMATE) == whole.metric(ESTIMATE)
