@@ -121,7 +121,7 @@ def test_a_run_of_a_subset_asks_its_items_alone_and_estimates_the_score_on_all(
 def test_the_file_may_go_and_the_run_goes_on_and_is_scored(made: Subset) -> None:
     write_subset(made, Path("s.json"))
     model = write_replies(Path("r.jsonl"), ANSWERS[MODELS])
-    command = ["run", "arithmetic", "-m", model, "--subset", "s.json", "-o", f"n={N}", "--out", "r"]
+    command = ["run", "arithmetic", "-m", model, "--subset-file", "s.json", "-o", f"n={N}", "--out", "r"]
     assert main([*command, "--limit", "12"]) == 0
     assert load_run("r").metric(ESTIMATE).coverage == 0.6
     assert main(command) == 0
@@ -151,7 +151,7 @@ def test_other_data_another_benchmark_and_unknown_items_are_refused(made: Subset
     other = msgspec.structs.replace(made, items=strange)
     with pytest.raises(DataError, match=r"1 of 20 items .* q999"):
         evaluate("arithmetic", model, out="c", subset=other, benchmark_options={"n": str(N)})
-    assert main(["run", "chart", "-m", "embedded", "--subset", "gone.json", "--dry-run"]) == 3
+    assert main(["run", "chart", "-m", "embedded", "--subset-file", "gone.json", "--dry-run"]) == 3
     growing = replace(
         ARITHMETIC, grow=lambda data, answers: [], sample=lambda data, name: next(ARITHMETIC.samples(data))
     )
@@ -356,7 +356,7 @@ def test_adaptive_needs_a_subset_with_as_many_items_and_scores_by_rules(made: Su
     def of(**fields: Any) -> RunSpec:
         return RunSpec(benchmark="arithmetic", model="m", **fields)
 
-    for fields, said in (({"adaptive": 5}, "--subset"), ({"adaptive": 21, "subset": made}, "has 20 items")):
+    for fields, said in (({"adaptive": 5}, "--subset-file"), ({"adaptive": 21, "subset": made}, "has 20 items")):
         with pytest.raises(UsageError, match=said):
             with_subset(ARITHMETIC, of(**fields))
     judged = replace(ARITHMETIC, rubric=lambda sample: None)

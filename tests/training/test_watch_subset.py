@@ -1,4 +1,4 @@
-"""`snellen watch --subset` and the callback: curves of estimated scores with their intervals."""
+"""`snellen watch --subset-file` and the callback: curves of estimated scores with their intervals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_ten_checkpoints_give_a_curve_of_estimated_scores_with_intervals(
     write_subset(subset, Path("s.json"))
     for step in range(1, 11):
         shutil.copytree(tiny, tmp_path / "ck" / f"checkpoint-{step}")
-    words = ["watch", "ck", "--out", "evals", "-b", "chart/digits", "--max-tokens", "2", "--subset", "s.json"]
+    words = ["watch", "ck", "--out", "evals", "-b", "chart/digits", "--max-tokens", "2", "--subset-file", "s.json"]
     words += ["--settle", "0.1", "--poll", "0.1", "--quiet", "--once"]
     assert main([*words, "--json"]) == 0
     points = json.loads(capsys.readouterr().out)["points"]
@@ -79,7 +79,15 @@ def test_a_subset_of_another_benchmark_stops_before_a_checkpoint_is_read_or_a_st
 ) -> None:
     write_subset(subset, tmp_path / "s.json")
     (tmp_path / "ck").mkdir()
-    words: list[Any] = ["watch", tmp_path / "ck", "-b", "chart/creatures", "--subset", tmp_path / "s.json", "--once"]
+    words: list[Any] = [
+        "watch",
+        tmp_path / "ck",
+        "-b",
+        "chart/creatures",
+        "--subset-file",
+        tmp_path / "s.json",
+        "--once",
+    ]
     assert main(list(map(str, words))) == 2
     assert "of chart/digits, and chart/creatures" in capsys.readouterr().err
     with pytest.raises(UsageError, match="of chart/digits"):

@@ -27,7 +27,7 @@ def subset(
     trust: shared.Trust = False,
     as_json: shared.JsonResult = False,
 ) -> None:
-    """Choose items that tell the score on a whole benchmark, for `snellen run --subset` and `snellen watch --subset`.
+    """Choose items that tell the score on a whole benchmark, for `snellen run --subset-file` and `snellen watch --subset-file`.
 
     Items are chosen by item response theory from stored runs. The error of the estimated score is measured by leaving out
     one model at a time, and shown beside that of random subsets.

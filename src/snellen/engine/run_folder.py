@@ -72,7 +72,11 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     limit: Annotated[int | None, Setting("Run only the first N samples.", 1)] = None
     subset: Annotated[
         Subset | None,
-        Setting("Ask only the items of this file (`snellen subset`), and estimate the score on all.", value="FILE"),
+        Setting(
+            "Ask only the items of this file (`snellen subset`), and estimate the score on all.",
+            value="FILE",
+            options=("--subset-file",),
+        ),
     ] = None
     adaptive: Annotated[
         int | None,

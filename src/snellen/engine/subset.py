@@ -181,18 +181,20 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
     subset, count = spec.subset, spec.adaptive
     if subset is None:
         if count is not None:
-            raise UsageError(f"--adaptive {count} chooses items of a subset, and none is named", "Pass --subset FILE.")
+            raise UsageError(
+                f"--adaptive {count} chooses items of a subset, and none is named", "Pass --subset-file FILE."
+            )
         return benchmark
     if benchmark.study.get("subset") == subset.digest:
         return benchmark
     if subset.benchmark != benchmark.name:
         raise UsageError(
-            f"--subset is of {subset.benchmark}, and {benchmark.name} is run", "Name a subset of this benchmark."
+            f"--subset-file is of {subset.benchmark}, and {benchmark.name} is run", "Name a subset of this benchmark."
         )
     if benchmark.grow is not None:
         raise UsageError(
-            f"--subset: {benchmark.name} chooses each question by the answers before it, so that it has no fixed items",
-            "Omit --subset.",
+            f"--subset-file: {benchmark.name} chooses each question by the answers before it, so that it has no fixed items",
+            "Omit --subset-file.",
         )
     if count is not None and not 2 <= count <= len(subset.items):
         raise UsageError(

@@ -67,7 +67,7 @@ def make_subset(
     if not 2 <= size < len(ids):
         raise UsageError(
             f"--size {size}: {subject.name} has {len(ids):,} items",
-            f"Choose a size from 2 to {len(ids) - 1:,}; for all items omit --subset.",
+            f"Choose a size from 2 to {len(ids) - 1:,}; for all items omit --subset-file.",
         )
     models, scores = _scores(opened, name, ids)
     fit = fit_items(scores, seed)
