@@ -106,9 +106,11 @@ def test_the_fingerprint_holds_the_adapters_content_and_a_changed_one_is_not_res
     adapter = shutil.copytree(adapters[0], tmp_path / "adapter")
     settings: Any = {"limit": 3, "out": tmp_path / "run"}
     run = snellen.evaluate("chart/digits", f"local:{folder}", adapter=str(adapter), **settings)
-    plain = open_model(f"local:{folder}", ModelOptions()).identity()
-    identity = run.meta.identity["model"]
-    assert "adapter" not in plain and {**plain, "adapter": identity["adapter"]} == identity
+    plain, identity = (
+        open_model(f"local:{folder}", ModelOptions(adapter=each)).identity() for each in (None, str(adapter))
+    )
+    assert "adapter" not in plain and identity == {**plain, "adapter": identity["adapter"]}
+    assert identity.items() <= run.meta.identity["model"].items()  # a run's has the sampling too
     assert identity["adapter"].startswith("sha256:") and str(tmp_path) not in json.dumps(identity)
     moved = shutil.copytree(adapter, tmp_path / "moved")
     (moved / "README.md").write_text("a read-me changes no answer")

@@ -168,6 +168,8 @@ def test_names_of_metrics_are_ones_that_every_tracker_takes():
         "../up": "_/up",
         "µ %": "_ _",
         "plain/accuracy-1.5": "plain/accuracy-1.5",
+        "pass@4": "pass_4",
+        "pass^4": "pass_hat_4",
     }
     assert {name: clean_name(name) for name in awkward} == awkward
     rows: list[Any] = [

@@ -245,6 +245,18 @@ def test_adapters_are_evaluated_over_one_base_that_is_loaded_once_and_stand_amon
     assert (runs / "checkpoint-1.replaced-1").is_dir() and not (runs / "checkpoint-2.replaced-1").exists()
 
 
+def test_repeats_are_drawn_over_the_steps_and_another_number_of_them_is_evaluated(watch, tmp_path, tiny):
+    save(tiny, tmp_path / "ck" / "checkpoint-1")
+    assert watch("--once").status == 0
+    (tmp_path / "evals").rename(tmp_path / "single")
+    words = ("--once", "--repeats", 2, "--temperature", 1, "--metric", "pass@2")
+    done = watch(*words)
+    assert done.status == 0 and "pass@2" in done.out, done.err
+    results = tmp_path / "evals" / "chart-digits" / "checkpoint-1" / "results.jsonl"
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert len(rows) == 12 and len({row["sample_id"] for row in rows}) == 6
+
+
 def test_an_adapter_whose_base_has_moved_is_evaluated_with_the_base_that_is_named(watch, tmp_path, tiny):
     from models.tiny_adapters import write_adapter
 

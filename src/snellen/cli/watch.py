@@ -44,6 +44,7 @@ class WatchOptions:
         "Model that adapters lie over, a folder or a hub id.", value="NAME", said="the one that each adapter names"
     )
     subset: Path | None = option_of(RunSpec, "subset")
+    repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
     once: bool = option("Evaluate the checkpoints that are there, and end.", False)
     idle: float | None = option(
@@ -108,6 +109,8 @@ def watch(
         )
     chosen = shared.run_settings(data, generation, media, local)
     settings: Any = {**chosen, "seed": watching.seed, "limit": watching.limit}
+    if watching.repeats != 1:
+        settings["repeats"] = watching.repeats
     if watching.subset is not None:  # by its content: a file that was made again is another setting
         settings["subset"] = read_subset(watching.subset)
     base = run_spec("", f"local:{checkpoints}", settings)

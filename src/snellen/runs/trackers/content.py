@@ -153,8 +153,11 @@ def rows_of(metrics: Mapping[str, Sequence[Metric]]) -> list[tuple[Any, ...]]:
 
 
 def clean_name(name: str) -> str:
-    """Return a metric's name with the characters that all trackers take: MLflow refuses brackets and doubled slashes."""
-    parts = (_NOT_IN_NAMES.sub("_", part).strip() for part in name.split("/"))
+    """Return a metric's name with the characters that all trackers take: MLflow refuses brackets and doubled slashes.
+
+    `pass^4` becomes `pass_hat_4`, as it is read aloud, since `pass@4` becomes `pass_4`.
+    """
+    parts = (_NOT_IN_NAMES.sub("_", part.replace("^", "_hat_")).strip() for part in name.split("/"))
     return "/".join("_" if set(part) <= {"."} else part for part in parts if part)[:NAME_CHARACTERS].rstrip("/ ")
 
 
