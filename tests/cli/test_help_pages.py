@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from snellen.benchmarks import registry
 from snellen.cli.app import build
 from snellen.cli.benchmark_options import own_options
 from snellen.cli.help_page import MOST, NO_PANEL, group_of, spelled, words
@@ -169,3 +170,9 @@ def test_the_value_of_an_option_is_shown_under_older_versions_of_typer(kind: str
     param.type = SimpleNamespace(name=kind, **({"choices": ["a", "b"]} if kind == "choice" else {}))
     (word,) = words(SimpleNamespace(params=[param]))
     assert word.value == shown
+
+
+def test_no_option_of_run_hides_a_setting_of_a_benchmark() -> None:
+    options = set(own_options(COMMANDS["run"]))
+    for name in registry.names():
+        assert not options & {f"--{setting.replace('_', '-')}" for setting in registry.find(name).options}, name
