@@ -239,6 +239,8 @@ def test_adapters_are_evaluated_over_one_base_that_is_loaded_once_and_stand_amon
         return sorted(json.loads(row)["response"]["text"] for row in rows)
 
     assert said("checkpoint-2") == said("checkpoint-4") != said("checkpoint-1")
+    assert said("checkpoint-2") != said("checkpoint-3"), "sampled as the base's generation_config.json says"
+    assert watch("--once", "--sampling", "greedy", "--out", "greedy").status == 0, "settings of runs are taken too"
     write_adapter(tiny, tmp_path / "ck" / "checkpoint-1", 9)  # of another training
     assert watch("--once").status == 0
     runs = tmp_path / "evals" / "chart-digits"

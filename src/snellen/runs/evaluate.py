@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec import structs
 
@@ -26,6 +26,9 @@ from snellen.runs.run import Run
 from snellen.runs.settings import RerunSettings, RunSettings, find_benchmark, run_spec, takes
 from snellen.runs.trust import guarded, require_table
 
+if TYPE_CHECKING:
+    from snellen.models.local.model import SharedWeights
+
 
 @takes(RunSettings)
 def evaluate(
@@ -40,6 +43,7 @@ def evaluate(
     rubric: str | None = None,
     reader: str | Model | None = None,
     reader_for: str = "unread",
+    weights: SharedWeights | None = None,
     **settings: Unpack[RunSettings],
 ) -> Run:
     """Run a benchmark with a model, or resume an unfinished run, and score it.
@@ -61,6 +65,8 @@ def evaluate(
             of the benchmark's own; `none` asks no judge that a declaration names.
         reader, reader_for: the model that quotes the answers of replies which the rules leave `unread` (or of `all`), as
             `snellen.read` does.
+        weights: a `SharedWeights`, in which the checkpoint of `local:NAME` stays loaded for the next call with it, also with
+            another adapter. The calls are of one name, revision, device and dtype.
         data, images: where the benchmark's files are.
         benchmark_options: the options that `-o key=value` sets.
         settings: fields of RunSpec and ModelOptions, described below.
@@ -93,6 +99,7 @@ def evaluate(
             model=opened,
             display=display or (ProgressCallback(on_progress) if on_progress is not None else None),
             trust=True,  # the caller names the benchmark
+            weights=weights,
         )
     asked.about(done, display)
     return done

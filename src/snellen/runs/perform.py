@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -31,6 +31,9 @@ from snellen.runs.settings import find_benchmark
 from snellen.text import slug
 from snellen.types import EASI_PAPER
 
+if TYPE_CHECKING:
+    from snellen.models.local.model import SharedWeights
+
 OMITTED_NAMED = 20
 """Rows that cannot be asked that --strict-data names."""
 
@@ -44,11 +47,13 @@ def perform(
     display: Display | None = None,
     backoff: Backoff | None = None,
     trust: bool = False,
+    weights: SharedWeights | None = None,
 ) -> Run:
     """Execute a RunSpec in a folder, write summary.json, and return the run.
 
     `benchmark`: that of the spec, which names it by a lasting name; None: it is found by its name.
     `trust`: the spec is the user's own, so that it may name code (`module:ATTRIBUTE`) as its benchmark.
+    `weights`: the checkpoint of a local model that runs share; see `LocalModel.share`.
 
     Raises:
         SnellenError: see snellen.errors; whatever was answered before it is on disk.
@@ -60,6 +65,11 @@ def perform(
             "Name it KIND:NAME; a kind of your own is an entry point of the group snellen.models.",
         )
     answering = open_model(spec, folder) if model is None else as_model(model)
+    if weights is not None:
+        from snellen.models.local.model import LocalModel
+
+        if isinstance(answering, LocalModel):  # workers have weights of their own
+            answering.share(weights)
     remarks = met_replay(spec, subject, answering)
     prompted = studied(subject, spec) if spec.system or spec.few_shot else subject
     builder = live_builder(subject, None if spec.benchmark in JUDGE_RUNS else PredictionRows(subject))

@@ -204,8 +204,9 @@ def evaluate_replacing(
 
 
 def other_weights(error: FingerprintError) -> bool:
-    """Return True if two runs differ in their weights alone."""
-    return bool(error.changed) and STEP_WEIGHTS.issuperset(error.changed)
+    """Return True if two runs differ in their weights alone, and in what the checkpoints themselves say about sampling."""
+    sampling = {name for name in error.changed if name.startswith("model.sampling.")}
+    return bool(STEP_WEIGHTS.intersection(error.changed)) and STEP_WEIGHTS.issuperset({*error.changed} - sampling)
 
 
 def set_aside(folder: Path) -> Path:

@@ -28,12 +28,12 @@ from snellen.errors import (
 )
 from snellen.models.local.adapters import find_adapter
 from snellen.models.local.checkpoint import ADAPTER_CONFIG
-from snellen.models.local.model import SharedWeights, open_model
+from snellen.models.local.model import SharedWeights
 from snellen.plugin_errors import plugin_fault
 from snellen.redaction import redact_bytes
 from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run
-from snellen.runs.settings import RunSettings, run_spec
+from snellen.runs.settings import RunSettings
 from snellen.text import pretty_json
 from snellen.training.checkpoints import (
     CheckpointFolder,
@@ -277,9 +277,7 @@ class CheckpointWatch:
         if self._weights[0] != base:
             self._weights = (base, SharedWeights())
         settings: Any = {**self._settings, "adapter": adapter}
-        model = open_model(base, run_spec("", "", settings).options)
-        model.share(self._weights[1])
-        return evaluate(name, model, **shown, **settings)
+        return evaluate(name, f"local:{base}", weights=self._weights[1], **shown, **settings)
 
     def _profile_of(self, benchmark: Benchmark) -> str:
         return next(iter(benchmark.score)) if self.profile is None else self.profile
