@@ -264,6 +264,7 @@ def test_a_person_at_the_terminal_may_confirm_the_endpoint(mine, hostile):
         {"model": "agent:opencode", "options": {"agent_model": "x/y", "agent_network": "host"}},
         {"model": "agent:opencode", "options": {"agent_model": "x/y", "agent_memory": 1 << 40}},
         {"model": "replay:/etc/hostname"},
+        {"model": "embedded", "options": {"adapter": "/some/adapter"}},
         {"model": "api:stub-vlm", "options": {"prices": "/etc/hostname"}},
         {"model": "tools:stub-vlm", "options": {"tools": "/etc/hostname"}},
         {"model": "pixels", "ray": "ray://203.0.113.9:10001"},

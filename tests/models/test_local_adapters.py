@@ -86,10 +86,13 @@ async def test_models_with_different_adapters_over_one_base_answer_at_the_same_t
 def test_a_plan_of_several_adapters_loads_their_base_once(folder, adapters, tmp_path, monkeypatch, loads, capsys):
     monkeypatch.chdir(tmp_path)
     models = [f'[[model]]\nname = "local:{folder}"\nlabel = "base"\n']
-    models += [f'[[model]]\nname = "local:{folder}"\nlabel = "{one.name}"\nadapter = "{one}"\n' for one in adapters]
+    models += [
+        f'[[model]]\nname = "local:{folder}"\nlabel = "{one.name}"\nadapter = "{one.name}"\n' for one in adapters
+    ]
     settings = 'benchmarks = ["chart/digits", "chart/creatures"]\n[defaults]\nlimit = 6\nmax_tokens = 4\n'
-    Path("plan.toml").write_text(settings + "".join(models))
-    assert main(["run", "plan.toml", "--json"]) == 0, capsys.readouterr().err
+    plan = adapters[0].parent / "plan.toml"  # adapters are looked for beside it
+    plan.write_text(settings + "".join(models))
+    assert main(["run", str(plan), "--json"]) == 0, capsys.readouterr().err
     assert len(loads) == 1
     for benchmark in ("chart/digits", "chart/creatures"):
         for label, adapter in (("base", None), ("one", adapters[0]), ("two", adapters[1])):

@@ -158,6 +158,8 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
             settings[part] = msgspec.convert({key: values[key] for key in names if key in values}, kind)
         settings["media"] = check_settings(settings["media"])
         options = {key: settings.pop(key) for key in list(settings) if key in ModelOptions.__struct_fields__}
+        if isinstance(adapter := options.get("adapter"), str):
+            options["adapter"] = _place(plan, adapter)
         converted = msgspec.convert({key: msgspec.to_builtins(own) for key, own in options.items()}, ModelOptions)
         extras = {"data": None, "images": None, "options": {}} | {
             key: values[key] for key in ("data", "images", "options") if key in values
