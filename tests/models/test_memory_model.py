@@ -134,7 +134,13 @@ def test_what_is_no_generating_model_in_memory_is_refused(model, processor, tmp_
         snellen.evaluate("chart/digits", copy.deepcopy(model).to("meta"), processor=processor, out=tmp_path / "run")
     with pytest.raises(UsageError, match="model is 'embedded'"):
         snellen.evaluate("chart/digits", "embedded", processor=processor, out=tmp_path / "run")
-    for setting in ({"dtype": "bfloat16"}, {"device": "cpu"}, {"base_url": "http://localhost/v1"}, {"nproc": 2}):
+    for setting in (
+        {"dtype": "bfloat16"},
+        {"device": "cpu"},
+        {"base_url": "http://localhost/v1"},
+        {"nproc": 2},
+        {"adapter": "x"},
+    ):
         with pytest.raises(UsageError):
             snellen.evaluate("chart/digits", model, processor=processor, out=tmp_path / "run", **setting)
     assert not (tmp_path / "run").exists()
