@@ -189,9 +189,13 @@ def test_repeats_of_a_model_that_draws_by_a_seed_of_its_own_differ(tmp_path):
             drawn = self.seed if prompt.generation is None else prompt.generation.seed
             return structs.replace(await super().answer(prompt), text=str(drawn))
 
-    run = go(Drawing(), tmp_path / "a", n=5, repeats=3)
-    replies = Counter((r.repeat, r.response.text) for r in run.folder.records() if r.response is not None)
-    assert replies == {(0, "40"): 5, (1, "41"): 5, (2, "42"): 5}
+    def seeds(out: str) -> dict[tuple[str, int], str]:
+        run = go(Drawing(), tmp_path / out, n=5, repeats=3)
+        return {(r.sample_id, r.repeat): r.response.text for r in run.folder.records() if r.response is not None}
+
+    drawn = seeds("a")
+    assert len(drawn) == len(set(drawn.values())) == 15, "each sample and repeat has a seed of its own"
+    assert seeds("b") == drawn
 
 
 def test_a_difference_at_the_end_of_a_long_setting_is_shown(tmp_path):
