@@ -32,6 +32,8 @@ _LOG_PRIOR = -0.5 * (_NODES**2).sum(0) - np.log(np.exp(-0.5 * (_NODES**2).sum(0)
 _SPREAD = np.array([[0.5, 0.2], [0.5, 4.0]])
 """Least and greatest spread of log a and d. That of log a is not fitted: the likelihood of ten to thirty models hardly depends
 on it, and EM ended at none at all, after which every item seemed as telling as every other (docs/subset.md)."""
+LOG_A = 3.0
+"""Bound of the mean of log a."""
 FITTED_ITEMS = 5_000
 """Abilities and spreads are fitted on as many items; all items then get their own a and d."""
 STEPS, TOLERANCE, CHUNK = 100, 2e-3, 10_000
@@ -124,16 +126,19 @@ def fit_items(scores: Floats, seed: int = 0, near: ItemFit | None = None, models
         center, spread = center + spread * moved, np.clip(spread * np.sqrt(variance), *_SPREAD)
         # The scale is free: abilities have mean 0 and spread 1, and the items take up the rest.
         middle, scale = float(ability.mean()), max(float(ability.std()), 1e-3)
-        center = np.array([center[0] + np.log(scale), center[1] + np.exp(center[0]) * middle])
+        log_a = float(
+            np.clip(center[0] + np.log(scale), -LOG_A, LOG_A)
+        )  # few answers would let it drift to no information
+        center = np.array([log_a, center[1] + np.exp(center[0]) * middle])
         ability = (ability - middle) / scale
         if np.abs(np.concatenate([ability, center, spread]) - before).max() < TOLERANCE:
             break
-    log_a, d = np.zeros(n), np.zeros(n)
+    discrimination, d = np.zeros(n), np.zeros(n)
     nodes = center[:, None] + spread[:, None] * _NODES
     for start in range(0, n, CHUNK):
         here = slice(start, start + CHUNK)
-        log_a[here], d[here] = nodes @ _posterior(scores[:, here], ability, center, spread).T
-    return ItemFit(ability, center, spread, np.exp(log_a), d)
+        discrimination[here], d[here] = nodes @ _posterior(scores[:, here], ability, center, spread).T
+    return ItemFit(ability, center, spread, np.exp(discrimination), d)
 
 
 def _abilities(ability: Floats, right: Floats, asked: Floats, a: Floats, d: Floats) -> Floats:
