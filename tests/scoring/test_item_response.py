@@ -81,7 +81,7 @@ def test_items_are_chosen_where_their_information_lies() -> None:
 def test_the_estimate_is_nearer_than_random_items_and_its_intervals_hold(bench: ModuleType, world: str) -> None:
     """The small version of bench/subset.py: 15 fitted models, 3 worlds with 40 others each, 25, 50 and 100 items."""
     every: list[bool] = []
-    for size, most in ((25, 0.9), (50, 0.95), (100, 1.05)):
+    for size, most in ((25, 0.85), (50, 0.9), (100, 0.97)):
         runs = [bench.measure(world, 15, size, seed) for seed in range(3)]
         error, plain = (np.mean([each[at] for each in runs]) for at in (0, 2))
         assert error < most * plain, (size, error, plain)
@@ -149,6 +149,15 @@ def test_items_that_all_models_solve_and_models_that_solve_all_are_fitted() -> N
     assert np.isfinite(fit.a).all() and np.isfinite(fit.d).all() and fit.ability[0] > 1.0 > -1.0 > fit.ability[1]
     same = fit_items(np.ones((10, 50)))
     assert np.isfinite(same.a).all() and np.isfinite(same.ability).all()
+
+
+def test_few_models_leave_items_apart_and_weak_answers_do_not_break_the_selection() -> None:
+    *_, answers = known(10, 300, 7)
+    assert np.log(fit_items(answers).a).std() > 0.1, "items differ in how telling they are"
+    with np.errstate(invalid="raise", divide="raise"):
+        for weak in (answers[:, :60] * 0.5, answers[:, :30], np.full((10, 40), 0.5)):
+            fit = fit_items(weak)
+            assert len(set(select_items(fit, 10).tolist())) == 10
 
 
 def test_partial_credit_counts_as_that_share_of_a_right_answer() -> None:
