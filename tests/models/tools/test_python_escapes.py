@@ -260,6 +260,10 @@ ATTACKS = {
         "def spin():\n    while True: pass\nthreading.Thread(target=spin, daemon=True).start()\n"
         "subprocess.Popen('setsid sh -c \"while :; do :; done\" &', shell=True, start_new_session=True); print('started')",
     ),
+    "a process that is always another one": (
+        "",
+        "if os.fork() == 0:\n    while True:\n        if os.fork(): os._exit(0)\nprint('hops')",
+    ),
     "what is done at exit, and traces": (
         "set",
         "import atexit\natexit.register(lambda: print('late')); threading.settrace(lambda *a: None)\n"

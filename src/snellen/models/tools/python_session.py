@@ -43,11 +43,12 @@ from snellen.text import one_line
 from snellen.types import Generation, Image, MediaSettings
 
 START_S = 120.0
+MOST_CALLS = 16  # at once; each holds one of asyncio's threads, of which there are at least four more than cores, or 32
 MAX_OUTPUT = 8 << 20  # bytes that a call may write; one that writes more is ended
 MAX_PIXELS = 25_000_000  # of a picture that is saved
 MAX_PNG, QUALITY = 1 << 20, 90  # bytes of a PNG that is sent as one, and quality of the JPEG in its place
 COPY_SIDE, COPY_QUALITY = 384, 75  # of the copy that a trace keeps
-MAX_NAMES, SHOWN_NAME = 1000, 100
+MAX_NAMES, SHOWN_NAME, STOPS = 1000, 100, 50
 FORMATS = ("jpeg", "png", "webp", "gif", "bmp")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".svg")
 _WORK, _CACHE = "work", "matplotlib"
@@ -73,7 +74,7 @@ class Interpreters:
         self._setup = ToolSetup(settings, tuple(python_folders()))
         self._workdirs = WorkdirFactory(limits=bounds)
         # As many calls at once as there are cores: how long one takes must not depend on how many others run.
-        self._slots = asyncio.Semaphore(os.cpu_count() or 1)
+        self._slots = asyncio.Semaphore(min(MOST_CALLS, os.cpu_count() or 1))
         self._warm: Path | None = None
 
     async def preflight(self, hidden: Sequence[Path]) -> None:
@@ -143,7 +144,7 @@ class Interpreters:
 
 
 class _Call(Struct):
-    """What a call came to: `end` is ok, error, time, output or ended; the last three leave no interpreter behind."""
+    """What a call came to: `end` is ok or error; time, output, running or ended leave no interpreter behind."""
 
     end: str
     output: bytes
@@ -193,7 +194,7 @@ class Interpreter:
         if new and self._given:
             pieces.append(f"[working folder: {', '.join(self._given)}]")
         pieces += [text] if (text := self._text(call.output)) else []
-        if call.end in ("time", "output", "ended"):
+        if call.end not in ("ok", "error"):
             pieces.append(await self._end(call.end, seconds))
         labels, pictures = list[str](), list[_Shown]()
         for name, picture in shown:
@@ -252,6 +253,8 @@ class Interpreter:
             reason = f"the call took more than {seconds:g} s"
         elif end == "output":
             reason = f"the call wrote more than {MAX_OUTPUT >> 20} MB"
+        elif end == "running":
+            reason = "it left processes that could not be stopped"
         elif supervisor is not None:
             outcome = await supervisor.outcome()
             if outcome.fault:
@@ -286,31 +289,31 @@ class Interpreter:
             end, output = _exchange(request, str(self._calls).encode(), (inlet, outlet, control), seconds)
             if end not in ("ok", "error"):
                 return _Call(end, output)
-            _stop(root)
+            if not _stop(root):
+                return _Call("running", output)
             return _Call(end, output + _drain(outlet), self._new_pictures())
 
     def _new_pictures(self) -> list[tuple[str, bytes | str]]:
         """Return pictures in the working folder that are new or have changed: their bytes, or why they are not read."""
         workdir, limits = self._workdir, self._run.limits
-        found: list[tuple[str, bytes | str]] = []
+        found, read = list[tuple[str, bytes | str]](), 0
         for name in [] if workdir is None else workdir.names(workdir.work, MAX_NAMES):
             if workdir is None or not name.lower().endswith(_SUFFIXES):
                 continue
+            content: bytes | str = f"a call shows {limits.python_images} pictures"
             try:
                 with workdir.opened(workdir.work / name) as file:
                     status = os.fstat(file.fileno())
                     stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-                    content: bytes | str = f"it has more than {limits.image_bytes:,} bytes"
-                    if status.st_size <= limits.image_bytes and stamp != self._seen.get(name):
-                        content = file.read(limits.image_bytes)
+                    if status.st_size > limits.image_bytes:
+                        content = f"it has more than {limits.image_bytes:,} bytes"
+                    elif stamp != self._seen.get(name) and read < limits.python_images:
+                        content, read = file.read(limits.image_bytes), read + 1
             except OSError:
                 stamp, content = (0, 0, 0), "it is not a plain file of its own"
-            if stamp != self._seen.get(name):
-                self._seen[name] = stamp
-                read = sum(isinstance(each, bytes) for _, each in found)
-                if len(found) < 2 * limits.python_images:
-                    most = f"a call shows {limits.python_images} pictures"
-                    found.append((name, most if read >= limits.python_images else content))
+            if stamp != self._seen.get(name) and len(found) < 2 * limits.python_images:
+                found.append((name, content))
+            self._seen[name] = stamp
         return found
 
     def _show(self, name: str, data: bytes | str) -> _Shown | str:
@@ -410,15 +413,19 @@ def _signal(root: int, number: signal.Signals, but: frozenset[int] = frozenset()
     return pids
 
 
-def _stop(root: int) -> None:
-    """Stop all processes that stem from `root`, until none is new: a process that has the signal makes no further one."""
+def _stop(root: int) -> bool:
+    """Stop all processes that stem from `root`, until none is new: a process that has the signal makes no further one.
+
+    False: there were always new ones.
+    """
     stopped, quiet = frozenset[int](), 0
-    for _ in range(50):
+    for _ in range(STOPS):
         pids = _signal(root, signal.SIGSTOP, stopped)
         quiet = 0 if pids - stopped else quiet + 1
         stopped |= pids
         if quiet == 2:
-            return
+            return True
+    return False
 
 
 def encoded_copies(result: ToolResult) -> tuple[str, ...]:
