@@ -49,7 +49,7 @@ from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.definitions import all_tools
 from snellen.models.tools.images import MAX_PIXELS, ToolImages
 from snellen.models.tools.mcp_server import mime
-from snellen.models.tools.python_session import Interpreters, encoded_copies
+from snellen.models.tools.python_session import Interpreters
 from snellen.models.tools.settings import ToolSettings
 from snellen.models.trace import Step
 from snellen.text import one_line
@@ -261,7 +261,7 @@ class _Chat:
                     result=result.text,
                     error=result.error,
                     images=digests,
-                    copies=encoded_copies(result),
+                    copies=tuple(b64encode(copy).decode() for copy in result.copies),
                     seconds=round(perf_counter() - started, 3),
                 )
             )

@@ -9,6 +9,7 @@ again. Between two calls all its processes are stopped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import shutil
@@ -16,7 +17,6 @@ import signal
 import tempfile
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from snellen.models.agents.tool_setup import ToolSetup
 from snellen.models.agents.workdir import AgentModelSettings, Workdir, WorkdirFactory
 from snellen.models.tools.base import ToolResult
 from snellen.models.tools.images import ToolImages
-from snellen.models.tools.settings import ToolLimits, ToolSettings, require_apart
+from snellen.models.tools.settings import ToolSettings, require_apart
 from snellen.sources import BytesBlob
 from snellen.text import one_line
 from snellen.types import Generation, Image, MediaSettings
@@ -63,18 +63,21 @@ class Interpreters:
 
     Args:
         settings: the tools' settings, with the limits of a call.
+
+    Attributes:
+        limits: of a conversation.
+        slots: places for calls that run at the same time.
     """
 
     def __init__(self, settings: ToolSettings) -> None:
-        limits = settings.limits
+        limits = self.limits = settings.limits
         bounds = AgentLimits(
             limits.python_memory, limits.python_disk, limits.python_processes, open_files=512, files=4096, depth=64
         )
-        self._limits = limits
         self._setup = ToolSetup(settings, tuple(python_folders()))
         self._workdirs = WorkdirFactory(limits=bounds)
         # As many calls at once as there are cores: how long one takes must not depend on how many others run.
-        self._slots = asyncio.Semaphore(min(MOST_CALLS, os.cpu_count() or 1))
+        self.slots = asyncio.Semaphore(min(MOST_CALLS, os.cpu_count() or 1))
         self._warm: Path | None = None
 
     async def preflight(self, hidden: Sequence[Path]) -> None:
@@ -126,16 +129,6 @@ class Interpreters:
         shut = sandbox.wrap_command("bubblewrap", command, workdir, program, "", None, self._setup)
         shut.supervisor.start(shut.argv, shut.env, shut.cwd)
 
-    @property
-    def limits(self) -> ToolLimits:
-        """Limits of a conversation."""
-        return self._limits
-
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """Places for calls that run at the same time."""
-        return self._slots
-
     async def close(self) -> None:
         """Remove all working folders."""
         await asyncio.to_thread(self._workdirs.close)
@@ -149,14 +142,6 @@ class _Call(Struct):
     end: str
     output: bytes
     pictures: Sequence[tuple[str, bytes | str]] = ()
-
-
-class _Shown(Struct):
-    """A picture for the model, a small copy for the trace, and its size in pixels."""
-
-    data: bytes
-    copy: bytes
-    size: tuple[int, int]
 
 
 class Interpreter:
@@ -189,28 +174,25 @@ class Interpreter:
             if new:
                 await asyncio.to_thread(self._start)
             call = await asyncio.to_thread(self._execute, code, seconds)
-            shown = [(name, await asyncio.to_thread(self._show, name, data)) for name, data in call.pictures]
+            shown = [(name, await asyncio.to_thread(self._show, data)) for name, data in call.pictures]
         pieces = [_LOST] if new and lost else []
         if new and self._given:
             pieces.append(f"[working folder: {', '.join(self._given)}]")
         pieces += [text] if (text := self._text(call.output)) else []
         if call.end not in ("ok", "error"):
             pieces.append(await self._end(call.end, seconds))
-        labels, pictures = list[str](), list[_Shown]()
+        labels, images, copies = list[str](), list[bytes](), list[bytes]()
         for name, picture in shown:
             label = one_line(name)[:SHOWN_NAME]
             if isinstance(picture, str):
                 pieces.append(f"[{label} is not shown: {picture}]")
                 continue
-            labels.append(f"{label}: {picture.size[0]} x {picture.size[1]} pixels, {self._images.add(picture.data)}")
-            pictures.append(picture)
-        return ToolResult(
-            "\n".join([*pieces, *labels]) or "[no output]",
-            tuple(picture.data for picture in pictures),
-            error=call.end != "ok",
-            labels=tuple(labels),
-            copies=tuple(picture.copy for picture in pictures),
-        )
+            image, copy, size = picture
+            labels.append(f"{label}: {size}, {self._images.add(image)}")
+            images.append(image)
+            copies.append(copy)
+        text = "\n".join([*pieces, *labels]) or "[no output]"
+        return ToolResult(text, tuple(images), call.end != "ok", tuple(labels), tuple(copies))
 
     async def close(self) -> None:
         """End the interpreter and remove its folder. A call that is under way ends."""
@@ -247,25 +229,23 @@ class Interpreter:
 
     async def _end(self, end: str, seconds: float) -> str:
         """Remove an interpreter that was or is to be ended, and say why."""
-        limits, supervisor = self._run.limits, None if self._workdir is None else self._workdir.supervisor
-        reason = "it ended by itself"
-        if end == "time":
-            reason = f"the call took more than {seconds:g} s"
-        elif end == "output":
-            reason = f"the call wrote more than {MAX_OUTPUT >> 20} MB"
-        elif end == "running":
-            reason = "it left processes that could not be stopped"
-        elif supervisor is not None:
-            outcome = await supervisor.outcome()
+        reasons = {
+            "time": f"the call took more than {seconds:g} s",
+            "output": f"the call wrote more than {MAX_OUTPUT >> 20} MB",
+            "running": "it left processes that could not be stopped",
+        }
+        reason, limits = reasons.get(end, "it ended by itself"), self._run.limits
+        if end == "ended" and self._workdir is not None and self._workdir.supervisor is not None:
+            outcome = await self._workdir.supervisor.outcome()
             if outcome.fault:
                 raise AgentAbortedError(f"the tool python cannot be started: {outcome.fault}")
-            bounds = {
+            used = {
                 "memory": f"{limits.python_memory >> 20} MB of memory",
                 "disk": f"{limits.python_disk >> 20} MB of files",
+                "processes": f"{limits.python_processes} processes",
             }
-            bounds |= {"processes": f"{limits.python_processes} processes"}
             if outcome.limit:
-                reason = f"it used more than its limit of {bounds.get(outcome.limit, outcome.limit.replace('_', ' '))}"
+                reason = f"it used more than its limit of {used.get(outcome.limit, outcome.limit.replace('_', ' '))}"
         await asyncio.shield(asyncio.to_thread(self._remove))
         self._lost = True
         return (
@@ -316,8 +296,8 @@ class Interpreter:
             self._seen[name] = stamp
         return found
 
-    def _show(self, name: str, data: bytes | str) -> _Shown | str:
-        """Decode an untrusted picture and encode it again; the reason where it cannot be shown."""
+    def _show(self, data: bytes | str) -> tuple[bytes, bytes, str] | str:
+        """Return an untrusted picture encoded again, a small copy and its size; the reason where it cannot be shown."""
         if isinstance(data, str):
             return data
         try:
@@ -333,7 +313,7 @@ class Interpreter:
             encoded = compress(image, "jpeg", QUALITY)
         copy = image.copy()
         copy.thumbnail((COPY_SIDE, COPY_SIDE))
-        return _Shown(encoded, compress(copy, "jpeg", COPY_QUALITY), image.size)
+        return encoded, compress(copy, "jpeg", COPY_QUALITY), f"{image.width} x {image.height} pixels"
 
     def _text(self, output: bytes) -> str:
         """Return output as text; of a long one beginning and end, where the error stands."""
@@ -394,11 +374,9 @@ def _exchange(request: bytes, call: bytes, pipes: tuple[int, int, int], seconds:
 def _drain(pipe: int) -> bytes:
     """Return what is in a pipe that nobody writes to now; at most MAX_OUTPUT bytes."""
     output = bytearray()
-    try:
+    with contextlib.suppress(OSError):
         while len(output) < MAX_OUTPUT and (data := os.read(pipe, 1 << 16)):
             output += data
-    except OSError:
-        pass
     return bytes(output)
 
 
@@ -406,10 +384,8 @@ def _signal(root: int, number: signal.Signals, but: frozenset[int] = frozenset()
     """Send a signal to all processes that stem from `root`; return them."""
     pids = frozenset(descendants(root))
     for pid in pids - but:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue
     return pids
 
 
@@ -426,8 +402,3 @@ def _stop(root: int) -> bool:
         if quiet == 2:
             return True
     return False
-
-
-def encoded_copies(result: ToolResult) -> tuple[str, ...]:
-    """Return the copies of a result's pictures as a trace keeps them, in base 64."""
-    return tuple(b64encode(copy).decode() for copy in result.copies)
