@@ -254,6 +254,7 @@ def test_repeats_are_drawn_over_the_steps_and_another_number_of_them_is_evaluate
     words = ("--once", "--repeats", 2, "--temperature", 1, "--metric", "pass@2")
     done = watch(*words)
     assert done.status == 0 and "pass@2" in done.out, done.err
+    assert "majority@2" in watch(*words[:-1], "avg@8").err
     results = tmp_path / "evals" / "chart-digits" / "checkpoint-1" / "results.jsonl"
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert len(rows) == 12 and len({row["sample_id"] for row in rows}) == 6
@@ -269,3 +270,43 @@ def test_an_adapter_whose_base_has_moved_is_evaluated_with_the_base_that_is_name
         assert failed.status != 0 and match in failed.out, failed.out
     done = watch("--once", "--base", tiny)
     assert done.status == 0 and "●" in done.out, done.err
+
+
+def test_an_adapter_samples_as_its_base_or_the_recipe_says(watch, tmp_path, tiny):
+    from models.tiny_adapters import write_adapter
+
+    base = save(tiny, tmp_path / "base")
+    (base / "generation_config.json").write_text(json.dumps({"do_sample": True, "temperature": 0.7, "top_k": 5}))
+    write_adapter(base, tmp_path / "ck" / "checkpoint-1", 1)
+    run = tmp_path / "evals" / "chart-digits" / "checkpoint-1" / "run_meta.json"
+    assert watch("--once").status == 0
+    model = json.loads(run.read_text())["identity"]["model"]
+    assert model["sampling"] == {"temperature": 0.7, "top_k": 5}
+    (tmp_path / "evals").rename(tmp_path / "sampled")
+    done = watch("--once", "--sampling", "greedy")
+    assert done.status == 0, done.err
+    meta = json.loads(run.read_text())
+    assert meta["spec"]["recipe"] == "greedy" and "sampling" not in meta["identity"]["model"]
+    assert meta["identity"]["generation"]["temperature"] == 0
+
+
+def test_a_checkpoint_that_was_saved_again_with_other_sampling_is_evaluated_anew_by_it(watch, tmp_path, tiny):
+    own = save(tiny, tmp_path / "ck" / "checkpoint-1") / "generation_config.json"
+    run = tmp_path / "evals" / "chart-digits" / "checkpoint-1" / "run_meta.json"
+    assert watch("--once").status == 0
+    own.write_text(json.dumps({"do_sample": True, "temperature": 0.3}))
+    assert watch("--once").status == 0
+    assert json.loads(run.read_text())["identity"]["model"]["sampling"] == {"temperature": 0.3}
+    assert run.parent.with_name("checkpoint-1.replaced-1").is_dir()
+
+
+def test_refusals_of_a_watch_name_options_of_the_watch(watch, tmp_path, tiny):
+    save(tiny, tmp_path / "ck" / "checkpoint-1")
+    assert watch("--once").status == 0
+    changed = watch("--once", "--temperature", 1)
+    assert changed.status == 5 and "--out NAME" in changed.err and "checkpoint-1-2" not in changed.err
+    from models.tiny_adapters import write_adapter
+
+    config = write_adapter(tiny, tmp_path / "ck" / "checkpoint-2", 1) / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": "moved"}))
+    assert "add --base NAME" in watch("--once").out

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from snellen.types import Metric
 
 PAGE = "watch.html"
+NAMED = 24
+"""Metrics that a message names."""
 BAR = 32
 """Characters of a bar from 0 to 1."""
 MAX_POLL_S = 86_400.0
@@ -163,9 +165,13 @@ class WatchSession:
 
     def add(self, point: StepPoint, run: Run | None) -> None:
         """Print and draw an outcome, and send it to the trackers."""
+        from snellen.runs.caveats import cut_off
+
         if run is not None:
             self._metric(point)  # a wrong --metric is named at once
         self._print(point)
+        if run is not None and not self._output.quiet and (text := cut_off(run.meta, with_remedy=False)):
+            note(f"{point.checkpoint}: {text}")
         self._draw()
         if self._targets and run is not None:
             from snellen.runs.trackers.content import tracked_run
@@ -217,7 +223,7 @@ class WatchSession:
             return next(iter(point.metrics), None)
         by_name = {metric.name: metric for metric in point.metrics}
         if self._output.metric not in by_name:
-            names = ", ".join(list(by_name)[:12])
+            names = ", ".join([*list(by_name)[:NAMED], *["…"] * (len(by_name) > NAMED)])
             raise UsageError(f"{point.benchmark} has no metric {self._output.metric!r}", f"It has: {names}.").near(
                 self._output.metric, by_name
             )

@@ -121,7 +121,7 @@ def _answering(model: Any, processor: Any, settings: RunSettings) -> Iterator[tu
         )
     if not in_memory:
         opened = None if isinstance(model, str) else as_model(model)
-        if opened is not None and settings.get("sampling") is not None:
+        if opened is not None and settings.get("sampling") not in (None, getattr(opened, "sampling", None)):
             raise UsageError(
                 "sampling is for a model that is named, or of transformers in memory, and model is an object of its own.",
                 "Omit sampling, and let the object sample.",

@@ -21,6 +21,7 @@ from snellen.errors import (
     InterruptedRunError,
     MissingExtraError,
     OutputError,
+    PreflightError,
     RunLockedError,
     SnellenError,
     StorageError,
@@ -255,11 +256,15 @@ class CheckpointWatch:
             (metrics,) = run.figures(self._profile_of(benchmark)).values()
         except Exception as error:
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
+            if isinstance(cause, FingerprintError):
+                cause.hint = "Repeat the settings of before, or choose another folder: --out NAME"
             if cause is None or isinstance(cause, FATAL):
                 raise
             if not checkpoint.path.is_dir():
                 cause = DataError(f"{checkpoint.path} was deleted before it was evaluated")
-            failed = structs.replace(point, state="failed", error=cause.message, exit_code=cause.exit_code)
+            failed = structs.replace(
+                point, state="failed", error=f"{cause.message} {cause.hint}".rstrip(), exit_code=cause.exit_code
+            )
             return structs.replace(failed, run=failed.run if RunFolder(folder).exists() else ""), None
         unanswered = run.meta.totals.error + run.meta.totals.timeout
         return structs.replace(point, metrics=list(metrics), unanswered=unanswered), run
@@ -277,7 +282,12 @@ class CheckpointWatch:
         if self._weights[0] != base:
             self._weights = (base, SharedWeights())
         settings: Any = {**self._settings, "adapter": adapter}
-        return evaluate(name, f"local:{base}", weights=self._weights[1], **shown, **settings)
+        try:
+            return evaluate(name, f"local:{base}", weights=self._weights[1], **shown, **settings)
+        except PreflightError as error:
+            if self._base is None:
+                error.hint = f"The adapter names the base {base}. If it lies elsewhere, add --base NAME."
+            raise
 
     def _profile_of(self, benchmark: Benchmark) -> str:
         return next(iter(benchmark.score)) if self.profile is None else self.profile

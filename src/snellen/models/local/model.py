@@ -172,6 +172,7 @@ class LocalModel(Model):
             )
         self.name = label
         self.seed = options.seed
+        self.sampling = options.sampling
         self.in_flight = BATCHES_IN_FLIGHT * options.batch_size
         self._path = name
         self._options = options
