@@ -259,3 +259,13 @@ def test_an_agent_is_refused_what_it_cannot_pass_on():
     )
     with pytest.raises(UsageError, match="--top-k is set, and the agent takes only"):
         open_model("agent:opencode", options)
+
+
+def test_a_sampling_checkpoint_is_asked_without_a_warning_that_its_sampling_is_ignored(folder, tmp_path, caplog):
+    own = shutil.copytree(folder, tmp_path / "own")
+    (own / "generation_config.json").write_text(
+        json.dumps({"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "min_p": 0.01})
+    )
+    transformers.logging.enable_propagation()
+    asked(own, PROMPTS[:1], batch_size=1, generation=Generation(max_tokens=2))
+    assert not [each for each in caplog.messages if "generation flags" in each]

@@ -30,6 +30,7 @@ from snellen.models.local.kv_cache import StaticDecoding, compile_errors
 from snellen.types import Generation
 
 DEFAULT_MAX_NEW_TOKENS = 1024  # where neither the user, the benchmark nor the checkpoint says how long an answer may be
+_SET_ASIDE = ("cache_implementation", "temperature", "top_p", "top_k", "min_p", "typical_p")
 
 
 class BatchSettings(Struct, frozen=True):
@@ -135,7 +136,7 @@ def generate(
         torch.no_grad(),
     ):  # in this order: leaving inference mode turns gradients on
         cache = {} if static is None else static.arguments(config, extra, count, width + longest)
-        with nullcontext() if static is None else compile_errors(), _own_cache_ignored(model.generation_config):
+        with nullcontext() if static is None else compile_errors(), _own_settings_ignored(model.generation_config):
             output = model.generate(
                 **inputs,
                 **cache,
@@ -172,16 +173,19 @@ def _reply(
 
 
 @contextmanager
-def _own_cache_ignored(own: GenerationConfig) -> Iterator[None]:
-    """Set aside the kind of cache that a checkpoint names: --kv-cache decides, and `generate` would fill it in again.
+def _own_settings_ignored(own: GenerationConfig) -> Iterator[None]:
+    """Set aside a checkpoint's cache and sampling, which `generate` would fill in again: --kv-cache and `_sampling` decide.
 
-    That of Gemma 3 is static, and transformers compiles it on CUDA.
+    The cache of Gemma 3 is static, and transformers compiles it on CUDA. Of sampling it would warn that it is ignored.
     """
-    kind, own.cache_implementation = own.cache_implementation, None
+    before = {name: getattr(own, name) for name in _SET_ASIDE}
     try:
+        for name in _SET_ASIDE:
+            setattr(own, name, None)
         yield
     finally:
-        own.cache_implementation = kind
+        for name, value in before.items():
+            setattr(own, name, value)
 
 
 def _rooms(prompt_tokens: Sequence[int], context: int | None, max_new_tokens: int) -> list[int]:
@@ -195,10 +199,10 @@ def _config(own: GenerationConfig, max_new_tokens: int, pad: int | None) -> Gene
     """Return the checkpoint's own settings (end tokens, repetition penalty), but greedy and of the length asked for."""
     config = GenerationConfig.from_dict(own.to_dict())
     config.do_sample = False
-    config.temperature = config.top_p = config.top_k = config.min_p = config.typical_p = None
     config.max_new_tokens = max_new_tokens
     config.max_length = None
-    config.cache_implementation = None
+    for name in _SET_ASIDE:
+        setattr(config, name, None)
     if config.pad_token_id is None:
         config.pad_token_id = pad
     return config
