@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import snellen
 from snellen.cli import main
@@ -13,6 +15,13 @@ from snellen.runs.power import power
 from snellen.scoring.statistics import smallest_detectable
 from snellen.scoring.statistics.paired import mcnemar_power
 from snellen.types import MediaSettings
+
+
+class Always(snellen.Model):
+    """A model with one reply."""
+
+    async def answer(self, prompt):
+        return snellen.Response("1")
 
 
 def test_without_runs_the_exact_power_of_an_assumed_share_of_differing_answers_is_printed(capsys, tmp_path):
@@ -68,3 +77,29 @@ def test_runs_of_other_questions_are_refused(tmp_path, monkeypatch):
         snellen.evaluate(f"chart/{name}", "embedded", limit=8, out=name)
     with pytest.raises(snellen.errors.SnellenError):
         power(difference=0.1, runs=["digits", "creatures"])
+
+
+@settings(max_examples=50)
+@given(questions=st.integers(100, 10**6), difference=st.floats(0.001, 0.9), repeats=st.integers(2, 64))
+def test_power_with_repeats_is_a_chance_that_grows_with_the_difference(questions, difference, repeats):
+    found = power(difference=difference, samples=questions, repeats=repeats)
+    chances = [chance for _, chance in found.curve]
+    assert all(0.0 <= chance <= 1.0 + 1e-12 for chance in [found.power, *chances])
+    assert chances == pytest.approx(sorted(chances), abs=1e-9)
+    assert len({step for step, _ in found.curve}) == len(found.curve)
+
+
+def test_power_with_repeats_is_that_of_the_noncentral_t_where_its_far_tail_is_not_a_number():
+    # 10,000 questions, 20 % differ, half of that by chance: a standard error of sqrt(0.125 / 10,000), a shift of 14.1
+    assert power(difference=0.05, samples=10_000, repeats=4).power == pytest.approx(1.0)
+
+
+def test_stored_runs_that_do_not_differ_or_are_not_two_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sums.csv").write_text("question,answer\n" + "".join(f"{n} + 1?,{n + 1}\n" for n in range(12)))
+    for name in ("one", "two"):
+        snellen.evaluate("sums.csv", Always(), out=name)
+    with pytest.raises(snellen.errors.DataError, match="same score on each of 12 questions"):
+        power(difference=0.1, runs=[Path("one"), Path("two")])
+    with pytest.raises(snellen.errors.UsageError, match="names 1 run; two were expected"):
+        power(difference=0.1, runs=[Path("one")])

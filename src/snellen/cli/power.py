@@ -50,3 +50,7 @@ def power(
     print(f"A difference of {100 * result.difference:.2f} points is found with a chance of {100 * result.power:.1f} %.")
     print("No difference is found with 80 %." if least is None else f"Found with 80 %: {100 * least:.2f} points.")
     note(f"note: {result.assumed}")
+    if not stored:
+        note(
+            "note: each question counts as independent; where some share an image, pass two runs: --from RUN --from RUN"
+        )

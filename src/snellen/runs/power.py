@@ -105,13 +105,15 @@ def power(
     if not 0.0 < difference < 1.0 or repeats < 1 or (discordance is not None and not difference <= discordance <= 1.0):
         raise UsageError(
             f"difference {difference}, discordance {discordance}, {repeats} repeats",
-            "A difference lies between 0 and 1, a discordance between it and 1, and repeats are 1 or more.",
+            "A difference lies between 0 and 1 (2 points: 0.02), a discordance between it and 1, and repeats are 1 or more.",
         )
     stored = _stored(runs, profile) if runs else None
     n = samples or (_size(benchmark) if benchmark is not None else None if stored is None else len(stored.delta))
     if n is None or n < 2:
         found = "is not known" if n is None else f"is {n}, and a comparison needs 2"
-        raise UsageError(f"the number of questions {found}", "Name a benchmark, or pass --samples N or --from RUN.")
+        raise UsageError(
+            f"the number of questions {found}", "Name a benchmark, or pass --samples N or --from RUN twice."
+        )
     if stored is not None and (repeats > 1 or not stored.binary or cluster_index(stored.group)[1] < len(stored.delta)):
         return _resampled(stored, n, difference, repeats, draws, seed)
     if stored is not None and discordance is None:
@@ -140,7 +142,7 @@ def _size(benchmark: str) -> int:
 
 
 def _steps(difference: float) -> list[float]:
-    return [round(min(0.999, difference * step / 4), 6) for step in range(1, 13)]
+    return list(dict.fromkeys(round(min(0.999, difference * step / 4), 6) for step in range(1, 13)))
 
 
 def _t_power(shift: float, degrees: float) -> float:
@@ -148,19 +150,31 @@ def _t_power(shift: float, degrees: float) -> float:
     from scipy.special import nctdtr, stdtrit
 
     least = stdtrit(degrees, 1.0 - LEVEL / 2.0)
-    return float(1.0 - nctdtr(degrees, shift, least) + nctdtr(degrees, shift, -least))
+    missed, wrong_side = np.nan_to_num(
+        [nctdtr(degrees, shift, least), nctdtr(degrees, shift, -least)]
+    )  # NaN: below 1e-13
+    return float(1.0 - missed + wrong_side)
 
 
 def _stored(runs: Sequence[str | Path], profile: str | None) -> _Stored:
     """Return the differences of two runs, and the part of their variance that repeats of a question show."""
+    if len(runs) != 2:
+        raise UsageError(
+            f"--from names {len(runs)} run{'s' * (len(runs) != 1)}; two were expected",
+            "Pass --from RUN --from RUN, two runs of the benchmark.",
+        )
     opened, name = open_runs(runs, profile)
-    if len(opened) > 2:
-        raise UsageError(f"{len(opened)} runs were passed", "Pass --from twice, for two runs of the benchmark.")
     scores = [ComparedRun(run).scores(name) for run in opened]
     same_questions(ComparedRun(opened[0]), ComparedRun(opened[1]), force=False)
     pair = pair_scores(*map(question_scores, scores))
     if not len(pair):
         raise DataError("the two runs have no scored sample in common", "Pass two runs of the same benchmark.")
+    if not (pair.other != pair.baseline).any():
+        raise DataError(
+            f"the two runs have the same score on each of {len(pair):,} questions, so that they do not show how much two "
+            "models differ",
+            "Pass runs of models that differ, or omit --from and pass --discordance SHARE.",
+        )
     within = [spread(each) for each in scores]
     chance = sum(each.within for each in within if each is not None)
     values = np.concatenate([pair.baseline, pair.other])
@@ -183,7 +197,8 @@ def _resampled(stored: _Stored, n: int, difference: float, repeats: int, draws: 
     delta = (stored.delta - stored.delta.mean()) * (wanted / spread_now if spread_now else 0.0) ** 0.5
     count = max(2, round(clusters * n / len(delta)))
     rng = np.random.default_rng(seed)
-    steps, found = _steps(difference), np.zeros(12)
+    steps = _steps(difference)
+    found = np.zeros(len(steps))
     for _ in range(draws):
         drawn = [rows[at] for at in rng.integers(0, clusters, count)]
         values, groups = delta[np.concatenate(drawn)], np.repeat(np.arange(count), [len(each) for each in drawn])
