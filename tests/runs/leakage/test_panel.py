@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from drawn_sets import WORDS, Observer, draw_set, drawn, measured, runs_of
+from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.errors import DifferentSamplesError, UsageError
@@ -16,7 +17,7 @@ from snellen.runs.leakage.panel import Panel, chance_of, panel
 from snellen.runs.leakage.static import LeakTest, static_tests
 from snellen.runs.run import load_run
 from snellen.sources.blobs import BytesBlob
-from snellen.types import Image, Prompt, Sample, Text
+from snellen.types import Image, IntervalMethod, Prompt, Sample, Text
 
 
 def test_of(found: Panel, name: str) -> LeakTest:
@@ -243,3 +244,22 @@ def test_the_full_condition_always_comes_first():
 def test_a_limit_bounds_the_questions_of_every_condition(tmp_path: Path):
     found = measured(draw_set(13), tmp_path, limit=15)
     assert {row.score.n for row in found.rows} == {15}
+
+
+def test_tables_say_why_an_interval_is_absent_and_how_many_replies_a_share_is_of(tmp_path):
+    from snellen.runs.leakage.tables import tables
+
+    found = measured(draw_set(8), tmp_path)
+    shown = tables(found, 10)
+    positions = shown["Positions of the options, over shuffled orders"]
+    assert f"chosen: of {found.positions[0].chosen.n:,} replies that name an option" in positions.notes
+    assert found.consistency is not None and found.consistency.ci95 is not None
+    bare = structs.replace(found, consistency=structs.replace(found.consistency, ci95=None))
+    few = IntervalMethod("no interval: too few clusters")
+    first = found.rows[0]
+    bare = structs.replace(
+        bare, rows=[structs.replace(first, score=structs.replace(first.score, ci95=None, interval=few))]
+    )
+    shown = tables(bare, 10)
+    assert not any("[]" in note for each in shown.values() for note in each.notes)
+    assert "no interval: too few clusters" in shown["Conditions"].notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snellen.benchmarks.base import DetailTable
 from snellen.runs.leakage.panel import Panel
-from snellen.scoring.metric_text import percent, span
+from snellen.scoring.metric_text import bracketed, percent, span
 from snellen.types import Metric
 
 INTERVAL = "95 % interval"
@@ -46,7 +46,8 @@ def _conditions(found: Panel) -> DetailTable:
         "difference: to the first row, in points, paired by question; unseen share: of the accuracy above chance, what is "
         "left without the picture"
     )
-    return DetailTable(("condition",), headings, tuple(rows), (note,))
+    reasons = {row.score.interval.text for row in found.rows if row.score.interval and row.score.interval.is_none}
+    return DetailTable(("condition",), headings, tuple(rows), (note, *sorted(reasons)))
 
 
 def _tests(found: Panel) -> DetailTable:
@@ -64,10 +65,11 @@ def lines(found: Panel) -> list[str]:
     texts = []
     for test in found.tests:
         if test.found or (not test.reaches and test.p_adjusted < 0.05):
-            value, ends = _share(test.share)
+            value, _ = _share(test.share)
+            ends = bracketed(test.share.ci95, ".1f", scale=100.0)
             where = f"found in the {test.about}" if test.found else "no leak of a run"
             note = f" ({test.note})" if test.note else ""
-            texts.append(f"{where}: {test.what}: {value} % [{ends}], {_chance(test.share)} % by chance{note}")
+            texts.append(f"{where}: {test.what}: {value} %{ends}, {_chance(test.share)} % by chance{note}")
     return texts if found.found else ["No leak was found.", *texts]
 
 
@@ -79,8 +81,11 @@ def _positions(found: Panel) -> DetailTable:
     headings = ("gold as given", "uniform", "chosen", INTERVAL, "recall", INTERVAL)
     notes: tuple[str, ...] = ()
     if found.consistency is not None:
-        value, ends = _share(found.consistency)
-        notes = (f"the same option in every order: {value} % of {found.consistency.n:,} questions [{ends}]",)
+        value, _ = _share(found.consistency)
+        ends = bracketed(found.consistency.ci95, ".1f", scale=100.0)
+        notes = (f"the same option in every order: {value} % of {found.consistency.n:,} questions{ends}",)
+    if found.positions:
+        notes += (f"chosen: of {found.positions[0].chosen.n:,} replies that name an option",)
     return DetailTable(("position",), headings, rows, notes)
 
 
