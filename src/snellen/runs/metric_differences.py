@@ -91,7 +91,14 @@ def _differences(
     values = [of_run(both, run) for run in ("baseline", "other")]
     for name in names:
         if any(name not in known for known in values):
-            raise UsageError(f"{benchmark.name} has no metric {name!r} here", f"It has: {', '.join(values[0])}.")
+            repeated = (
+                "Figures of repeats are not compared; the others are means over the replies. "
+                if {*"@^"} & {*name}
+                else ""
+            )
+            raise UsageError(
+                f"{benchmark.name} has no metric {name!r} here", f"{repeated}It has: {', '.join(values[0])}."
+            )
     drawn = statistics.each_of_scores(both, difference, replicates=REPLICATES)
     differences = []
     for name, (value, ci95) in zip(names, drawn, strict=True):

@@ -180,7 +180,10 @@ def _entries(
         name = _text(path, f"{where}: name", table.get("name"))
         label = _text(path, f"{where}: label", table.get("label", name))
         if label in labels:
-            raise UsageError(f"{path}: two of the {part} are called {label!r}", "Give one of them another label.")
+            raise UsageError(
+                f"{path}: two of the {part} are called {label!r}",
+                'Give one of them a label of its own: label = "NAME"',
+            )
         labels.add(label)
         yield PlanEntry(name, label, {key: own for key, own in table.items() if key not in ("name", "label")})
 
