@@ -132,12 +132,15 @@ def test_a_column_that_nothing_can_be_sliced_by_is_said_and_not_passed_over():
     assert found.notes == ["not sliced by word: it has one value here, or more than 40"]
 
 
-def test_repeats_of_a_question_are_one_question():
+def test_repeats_of_a_question_are_one_question(capsys):
     run("a", set(range(30)), repeats=3)
     run("b", set(range(20)))
     (found,) = compare("a", "b")
     assert found.n == 100 and found.parts[0].comparison.wins == 10
     assert any("3 and 1 times" in note for note in found.notes)
+    for figure in ("pass@2", "pass^2"):
+        assert main(["compare", "a", "b", "--metric", figure]) == 2
+        assert "Figures of repeats are not compared" in capsys.readouterr().err
 
 
 def test_flips_show_both_replies_and_nothing_else():

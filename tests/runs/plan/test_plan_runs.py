@@ -187,7 +187,9 @@ WRONG = {
     'models = [{ name = "embedded", temperature = "hot" }]\nbenchmarks = ["chart"]\n': "float",
     'models = [{ name = "api:x", api_key = "abc" }]\nbenchmarks = ["chart"]\n': "key_env",
     'models = [{ name = "api:x", key_env = "sk-abcdefghijklmnopqrstuvwxyz0123456789" }]\nbenchmarks = ["chart"]\n': "",
-    'models = ["embedded", "embedded"]\nbenchmarks = ["chart"]\n': "two of the models",
+    'models = ["embedded", "embedded"]\nbenchmarks = ["chart"]\n': (
+        "two of the models are called 'embedded'\n  Give one of them a label of its own: label ="
+    ),
     'models = ["embedded"]\nbenchmarks = ["chart"]\n[limits]\nruns = 0\n': "limits.runs",
     'models = ["embedded"]\nbenchmarks = ["chart"]\n[limits]\nspeed = 3\n': "speed",
     'models = [{ name = "embedded", batch-size = 0 }]\nbenchmarks = ["chart"]\n': "a value from 1",
