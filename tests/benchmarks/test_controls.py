@@ -68,6 +68,11 @@ def test_every_order_is_drawn_about_equally_often():
     [
         ("A. red\nB. all of the above", {"A": "red", "B": "all of the above"}),
         ("A. red\nB. Both A and C\nC. blue", {"A": "red", "B": "Both A and C", "C": "blue"}),
+        ("A. red\nB. same as option A", {"A": "red", "B": "same as option A"}),
+        ("A. red\nB. A, C", {"A": "red", "B": "A, C"}),
+        ("A. rot\nB. keine der genannten Farben", {"A": "rot", "B": "keine der genannten Farben"}),
+        ("A. rouge\nB. toutes les réponses", {"A": "rouge", "B": "toutes les réponses"}),
+        ("A. 红\nB. 以上都对", {"A": "红", "B": "以上都对"}),
         ("Which is it?", {"A": "red", "B": "blue"}),
         ("B. blue\nA. red", {"A": "red", "B": "blue"}),
         ("A. red", {"A": "red"}),

@@ -32,7 +32,9 @@ INSTRUCTIONS = {
 _GAP = 24
 """Characters at most between two options of a listing without letters."""
 _BOUND = re.compile(
-    r"\b(?:(?:all|none|both|neither|any) of|(?:above|below|preceding|following)|both)\b|\b[A-H] (?:and|or|&) [A-H]\b",
+    r"\b(?:(?:all|none|both|neither|any) of|(?:above|below|preceding|following)|both|options? [A-H]"
+    r"|genannten?|obigen?|beides?|ci-dessus|précédente?s|tou(?:te)?s les (?:deux|réponses)|anteriores|ambos|ambas)\b"
+    r"|以上|上述|上記|[都皆]是|\b[A-H](?: (?:and|or|und|oder|et|ou|y|e) | ?[&+/,] ?)[A-H]\b",
     re.I,
 )
 """Options that speak of other options, whose order is part of their meaning."""

@@ -84,6 +84,14 @@ def test_an_answer_in_the_file_name_is_a_leak_only_where_the_name_is_sent(tmp_pa
         ("set/{word}.png", "Picture {word}.png.", True),
         ("set/{at:03}_{word}.png", "Picture {at:03}_{word}.", True),
         ("set/{at:03}_{word}.png", "Picture {at:03}.", False),
+        ("set/{word}/{at:03}.png", "Picture {word}/{at:03}.png.", True),  # with the folder that has the answer
+        ("set/{word}/{at:03}.png", r"Picture C:\set\{word}\{at:03}.png.", True),
+        ("set/{at:03} {word}.png", "Picture SET/{at:03}%20{word}.PNG.", True),
+        ("set/{word}{at:03}.png", "Picture {word}{at:03}.png.", True),  # without a border between word and number
+        ("set/My{title}.png", "Picture My{title}.png.", True),
+        ("set/{at:03}_{letter}.png", "Picture {at:03}_{letter}.png.", True),  # the letter of the gold option
+        ("set/{at:03}_{letter}.png", "Which?", False),
+        ("/", "/", None),
     ],
 )
 def test_a_name_reaches_the_model_where_the_prompt_holds_the_part_that_gives_the_answer(name, shown, reaches):
@@ -91,13 +99,14 @@ def test_a_name_reaches_the_model_where_the_prompt_holds_the_part_that_gives_the
 
     def sample(at):
         letter = "ABCD"[at % 4]
-        words = {"word": options[letter], "at": at}
+        words = {"word": options[letter], "title": options[letter].title(), "letter": letter, "at": at}
         listed = "\n".join(f"{mark}. {text}" for mark, text in options.items())
         parts = (Image(BytesBlob(name.format(**words), b"")), Text(f"{shown.format(**words)}\n{listed}"))
         return Sample(str(at), Prompt(parts), letter, "choice", options)
 
-    test = next(test for test in static_tests(map(sample, range(24))) if test.name == "answer in the image's name")
-    assert test.share.value == 1.0 and test.p_value < 1e-9 and test.reaches is reaches
+    made = [test for test in static_tests(map(sample, range(24))) if test.name == "answer in the image's name"]
+    assert [test.reaches for test in made] == ([] if reaches is None else [reaches])
+    assert all(test.share.value == 1.0 and test.p_value < 1e-9 for test in made)
 
 
 def test_an_answer_in_an_id_is_found_and_ids_are_never_sent():
@@ -118,6 +127,15 @@ def test_names_of_open_questions_are_compared_with_other_gold_answers():
     turned = [Sample(f"{at}-{WORDS[(at + 1) % 8]}", prompt, WORDS[at % 8], "short") for at in range(24)]
     test = next(test for test in static_tests(turned) if test.name == "answer in the id")
     assert test.share.value == 0.0 and test.p_value == pytest.approx(1.0)
+
+
+def test_options_in_quotation_marks_and_several_accepted_letters_are_taken():
+    options = {"A": "a 'red' car", "B": "the car of '68", "C": "'", "D": "two cars"}
+    prompt = Prompt((Image(BytesBlob("cars", b"")), Text("Which?")))
+    samples = [Sample(f"q{at}", prompt, ("A", "C"), "choice", options) for at in range(12)]
+    assert not static_tests(samples)
+    assert chance_of(samples[0]) == 0.5, "either letter is right"
+    assert chance_of(Sample("q", prompt, "A", "choice", options)) == 0.25
 
 
 def test_the_longest_option_and_the_gold_position_are_found_without_a_model():

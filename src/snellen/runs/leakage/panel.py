@@ -155,7 +155,10 @@ def chance_of(sample: Sample) -> float | None:
         return 0.5
     if sample.kind not in CHOICES or not sample.options:
         return None
-    return 1.0 / (2 ** min(len(sample.options), 60) - 1) if sample.kind == "multi-choice" else 1.0 / len(sample.options)
+    if sample.kind == "multi-choice":
+        return 1.0 / (2 ** min(len(sample.options), 60) - 1)
+    accepted: int = len(sample.target) if isinstance(sample.target, (list, tuple)) else 1  # each of them is right
+    return min(1.0, accepted / len(sample.options))
 
 
 def panel(

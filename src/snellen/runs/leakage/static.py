@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import numpy as np
 from msgspec import Struct
@@ -24,6 +25,10 @@ FEWEST = 10
 """Rows below which a test is not made."""
 MOST_GOLDS = 500
 """Different gold texts of open questions that names are compared with."""
+MOST_FOLDERS = 8
+"""Last parts of a path that are looked for in a prompt."""
+_GLUED = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])|(?<=[a-z])(?=[A-Z])")
+"""Borders of words in `wren12` and `BarnOwl`."""
 _TRUTH = {True: ("yes", "true"), False: ("no", "false")}
 
 
@@ -148,7 +153,7 @@ def _longest(samples: list[Sample]) -> LeakTest | None:
 def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest | None:
     """Test whether names hold the gold answer more often than another answer.
 
-    Of a choice, the other options are compared with; of open questions, the gold answers of the other questions. Rows
+    Of a choice, the other options are compared with, or their letters where a name holds no option; of open questions, the gold answers of the other questions. Rows
     whose name holds none of the answers, or all, say nothing.
     """
     pool = Counter(_plain(_gold(sample)) for sample in samples if _is_open(sample))
@@ -157,7 +162,7 @@ def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest 
     shown = 0
     for sample in samples:
         own = list(names(sample))
-        held, sent = (_held(sample, each, pool) for each in (own, list(_sent(sample, own))))
+        held, sent = (_held(sample, each, pool) if each else None for each in (own, list(_sent(sample, own))))
         if held is not None:
             rows.append((float(held[0]), held[1], sample.group or sample.id))
             shown += sent is not None and sent[0]
@@ -167,11 +172,14 @@ def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest 
 
 def _held(sample: Sample, names: Sequence[str], pool: Counter[str]) -> tuple[bool, float] | None:
     """Return whether names hold the gold answer, and the share of answers that they hold; None where it is 0 or 1."""
-    text = _plain(" ".join(map(spelled, names)))
+    given = " ".join(map(spelled, names))
+    text = _plain(given) + _plain(_GLUED.sub(" ", given))
     if sample.kind == "truth" and isinstance(sample.target, bool):
         answers = [(any(_plain(word) in text for word in _TRUTH[value]), value == sample.target, 1) for value in _TRUTH]
     elif (place := gold_position(sample)) is not None:
         answers = [(_plain(option) in text, at == place[0], 1) for at, option in enumerate(sample.options.values())]
+        if sample.kind != "choice_text" and not any(held for held, *_ in answers):
+            answers = [(_plain(letter) in text, at == place[0], 1) for at, letter in enumerate(sample.options)]
     elif _is_open(sample):
         gold = _plain(_gold(sample))
         answers = [(each in text, each == gold, count) for each, count in pool.items()]
@@ -200,11 +208,15 @@ def _image_names(sample: Sample) -> Iterator[str]:
 
 
 def _sent(sample: Sample, names: Sequence[str]) -> Iterator[str]:
-    """Yield the names that the prompt holds, without folders; one that reads as an answer does is an answer there."""
-    shown = "\n".join(part.text for part in sample.prompt.conversation_parts if isinstance(part, Text))
+    """Yield the ends of names that the prompt holds, with folders where it has them; one that reads as an answer is one."""
+    texts = [part.text.replace("\\", "/") for part in sample.prompt.conversation_parts if isinstance(part, Text)]
+    shown = "\n".join([*texts, *map(unquote, texts)]).lower()
     answers = {_plain(text) for text in (*sample.options.values(), _gold(sample))}
     for name in names:
         path = PurePosixPath(name.replace("\\", "/"))
-        for each in (path.name, path.stem):
-            if _plain(spelled(each)) not in answers and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", shown):
-                yield each
+        for start in range(-min(len(path.parts), MOST_FOLDERS), 0):
+            end = str(PurePosixPath(*path.parts[start:]))
+            for each in (end, end.removesuffix(path.suffix)):
+                stands = each.lower() in shown and re.search(rf"(?<!\w){re.escape(each.lower())}(?!\w)", shown)
+                if stands and _plain(spelled(each)) not in answers:
+                    yield each

@@ -40,7 +40,7 @@ def words(name: str) -> tuple[str, ...]:
 
 def spoken_words(name: str) -> tuple[str, ...]:
     """Return the words of a name that are letters or digits."""
-    return tuple(word for word in words(name) if word[0].isalnum())
+    return tuple(word for word in words(name) if word[:1].isalnum())  # a lone apostrophe is stemmed to nothing
 
 
 class Name(Text):
