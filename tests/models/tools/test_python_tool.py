@@ -146,6 +146,14 @@ while count < 1000: pass"""
 
 
 @bubblewrap
+async def test_a_syntax_error_names_the_models_line_and_nothing_of_the_interpreter(run):
+    interpreter = run.open(ToolImages())
+    failed = await interpreter.run("x = 1\nif x:\nprint(x)")
+    await interpreter.close()
+    assert failed.error and failed.text.startswith('  File "<call 1>", line 3') and "ast.py" not in failed.text
+
+
+@bubblewrap
 async def test_of_long_output_the_beginning_and_the_end_are_kept(run):
     one = run.open(ToolImages())
     try:

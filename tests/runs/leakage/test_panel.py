@@ -15,6 +15,7 @@ from snellen.reports.leakage_page import write_leakage_page
 from snellen.runs.leakage.conditions import FULL, chosen_conditions
 from snellen.runs.leakage.panel import Panel, chance_of, panel
 from snellen.runs.leakage.static import LeakTest, static_tests
+from snellen.runs.leakage.tables import lines
 from snellen.runs.run import load_run
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Image, IntervalMethod, Prompt, Sample, Text
@@ -236,6 +237,7 @@ def test_the_page_shows_each_condition_as_it_was_sent_and_escapes_what_it_shows(
     page = write_leakage_page(panel(subject, Data(), runs), runs, tmp_path / "leakage.html").read_text()
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page
     assert page.count("picture as sent") >= 4 * 7 and "picture grey" in page and "options alone" in page
+    assert page.count('data-label="accuracy"') == 9, "narrow screens show no headings, and each cell has its own"
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
@@ -246,6 +248,14 @@ def test_a_benchmark_without_known_chance_says_so_and_tests_nothing_blind(tmp_pa
     assert chance_of(multiple) == pytest.approx(1 / 3)
     for stated in (0.1, "0.1"):
         assert chance_of(Sample("s", Prompt((Text("What?"),)), "x", "short", meta={"chance": stated})) == 0.1
+
+
+def test_no_leak_is_claimed_absent_where_no_test_was_made():
+    open_ones = [Sample(f"{at}", Prompt((Text("What?"),)), f"answer {at}", "short") for at in range(12)]
+    benchmark = replace(draw_set(1), samples=lambda data: iter(open_ones))
+    (line,) = lines(panel(benchmark, Data(), {}))
+    assert line.startswith("No test for leaks could be made")
+    assert lines(panel(draw_set(1), Data(), {})) == ["No leak was found."]
 
 
 @pytest.mark.parametrize(("named", "shuffles"), [("texts", 3), (None, 17), (None, -1)])

@@ -56,7 +56,7 @@ def execute(code: str, name: str, variables: dict[str, Any], folder: Path) -> bo
             _show(eval(compile(ast.Expression(last.value), name, "eval"), variables), folder)  # noqa: S307
     except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt too: the interpreter stays
         own = error.__traceback__
-        while own is not None and own.tb_frame.f_code.co_filename == __file__:
+        while own is not None and own.tb_frame.f_code.co_filename in (__file__, ast.__file__):
             own = own.tb_next
         traceback.print_exception(type(error), error, own)
         return False

@@ -32,7 +32,7 @@ TITLES = {
     OPTIONS: "options alone",
     GREY: "picture grey",
     OTHER: "picture of another sample",
-    PATCHES: f"picture in {PATCH_SIDE} x {PATCH_SIDE} shuffled patches",
+    PATCHES: "picture in shuffled patches",
     SHUFFLE: "options in another order",
 }
 

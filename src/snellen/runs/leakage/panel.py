@@ -156,7 +156,7 @@ def chance_of(sample: Sample) -> float | None:
     if sample.kind not in CHOICES or not sample.options:
         return None
     if sample.kind == "multi-choice":
-        return 1.0 / (2 ** min(len(sample.options), 60) - 1)
+        return 1.0 / (2.0 ** min(len(sample.options), 60) - 1.0)
     accepted: int = len(sample.target) if isinstance(sample.target, (list, tuple)) else 1  # each of them is right
     return min(1.0, accepted / len(sample.options))
 

@@ -70,7 +70,11 @@ def lines(found: Panel) -> list[str]:
             where = f"found in the {test.about}" if test.found else "no leak of a run"
             note = f" ({test.note})" if test.note else ""
             texts.append(f"{where}: {test.what}: {value} %{ends}, {_chance(test.share)} % by chance{note}")
-    return texts if found.found else ["No leak was found.", *texts]
+    if found.found:
+        return texts
+    if not any(test.about == "benchmark" for test in found.tests):
+        return ["No test for leaks could be made: each needs 10 questions, of known chance or with answers in names."]
+    return ["No leak was found.", *texts]
 
 
 def _positions(found: Panel) -> DetailTable:
