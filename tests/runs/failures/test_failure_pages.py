@@ -164,6 +164,8 @@ def test_code_of_a_tool_is_shown_as_code_with_its_picture_and_no_picture_beside_
     page = render_answer(view(step))
     assert '<pre class="text">x = &#39;&lt;b&gt;&#39;\nprint(x)</pre>' in page
     assert '<img src="data:image/jpeg;base64,QUJD"' in page
+    assert 'class="reply text printed"' in page, "columns of a traceback stand below each other"
+    assert 'text printed"' not in render_answer(view(structs.replace(step, tool="web_search")))
     for sealed in (pages._strike_gold(view(step), ("wren",)), pages._withhold(view(step), right=False)):
         assert "QUJD" not in render_answer(sealed)
     assert "QUJD" in render_answer(pages._strike_gold(view(step), ()))
