@@ -68,6 +68,7 @@ def test_every_order_is_drawn_about_equally_often():
     [
         ("A. red\nB. all of the above", {"A": "red", "B": "all of the above"}),
         ("A. red\nB. Both A and C\nC. blue", {"A": "red", "B": "Both A and C", "C": "blue"}),
+        ("Is A (cat) left of B (dog)? Choose A (cat) or B (dog).", {"A": "cat", "B": "dog"}),
         ("A. red\nB. same as option A", {"A": "red", "B": "same as option A"}),
         ("A. red\nB. A, C", {"A": "red", "B": "A, C"}),
         ("A. rot\nB. keine der genannten Farben", {"A": "rot", "B": "keine der genannten Farben"}),
@@ -80,6 +81,19 @@ def test_every_order_is_drawn_about_equally_often():
 )
 def test_options_that_speak_of_others_or_are_not_listed_are_left_in_place(text, options):
     assert shuffled(Sample("q", Prompt((Text(text),)), "A", "choice", options), 1, 0) is None
+
+
+@pytest.mark.parametrize(
+    "question", ["A cat sits.", "Vitamin A, cat?", "Is A (cat) left of B (dog)?", "A: cat\nB: dog"]
+)
+def test_a_question_that_reads_like_an_option_stays_as_it_is(question):
+    sample = Sample("q", Prompt((Text(f"{question}\nA. cat\nB. dog"),)), "A", "choice", {"A": "cat", "B": "dog"})
+    made = [shuffled(sample, number, 0) for number in range(1, 9)]
+    assert {each.prompt.parts[0].text for each in made} == {
+        f"{question}\nA. cat\nB. dog",
+        f"{question}\nA. dog\nB. cat",
+    }
+    assert all(each.options[each.target] == "cat" for each in made)
 
 
 def test_options_within_a_sentence_are_shuffled_where_the_answer_is_a_text():

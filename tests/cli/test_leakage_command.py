@@ -113,6 +113,14 @@ def test_the_most_that_may_be_spent_is_for_all_conditions(table, capsys):
     assert len(json.loads(capsys.readouterr().out)["rows"]) == 9
 
 
+def test_a_note_is_called_one_once(table, capsys):
+    Path("counts.csv").write_text(
+        "id,image,question,answer\n" + "".join(f"n{at},{at}.png,How many?,{at % 9}\n" for at in range(40))
+    )
+    assert main(["leakage", "counts.csv"]) == 0
+    assert "\nnote: 40 of 40 questions have no known chance" in "\n" + capsys.readouterr().err
+
+
 def test_a_dry_run_sends_nothing_and_grey_pictures_are_a_condition(table, capsys):
     assert asked("--dry-run") == 0
     assert "no request is sent" in capsys.readouterr().out and not Path("panel").exists()

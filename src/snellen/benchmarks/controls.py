@@ -193,8 +193,23 @@ def _texts(parts: tuple[Part, ...]) -> tuple[Text, ...]:
 
 def _listing(text: str, sample: Sample) -> list[tuple[int, int]]:
     """Return start and end of each option's text in a prompt, in order; empty where they do not stand there in order."""
-    found = _spans(text, sample.options, lettered=True)
+    found = _lettered(text, sample.options)
     return found or ([] if sample.kind != "choice_text" else _spans(text, sample.options, lettered=False))
+
+
+def _lettered(text: str, options: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Return the last listing with letters, since a question may begin with "A cat"; empty where another could be meant."""
+    spans: list[tuple[int, int]] = []
+    starts = [len(text)]
+    for letter, option in reversed(list(options.items())):
+        mark = re.compile(rf"(?<!\w){re.escape(letter)}[\W_]{{1,6}}?({re.escape(option.strip())})(?!\w)")
+        found = list(mark.finditer(text, 0, starts[-1]))
+        if not found or not option.strip():
+            return []
+        spans.insert(0, found[-1].span(1))
+        starts.append(found[-1].start())
+    in_lines = all(re.search(r"(?:^|\n)[ \t*(\[]*\Z", text[:start]) for start in starts[1:])
+    return spans if in_lines or spans == _spans(text, options, lettered=True) else []
 
 
 def _spans(text: str, options: Mapping[str, str], *, lettered: bool) -> list[tuple[int, int]]:

@@ -164,4 +164,4 @@ def _show(found: Panel) -> None:
             table.add_row(*(row[:1] + row[-2:] if is_blind else row))
         table.caption = "\n".join(each.notes) or None
         show(table)
-    print_notes(f"note: {line}" for line in found.notes)
+    print_notes(found.notes)

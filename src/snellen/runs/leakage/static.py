@@ -173,13 +173,14 @@ def _named(name: str, what: str, samples: list[Sample], names: Any) -> LeakTest 
 def _held(sample: Sample, names: Sequence[str], pool: Counter[str]) -> tuple[bool, float] | None:
     """Return whether names hold the gold answer, and the share of answers that they hold; None where it is 0 or 1."""
     given = " ".join(map(spelled, names))
-    text = _plain(given) + _plain(_GLUED.sub(" ", given))
+    apart = _plain(given)
+    text = apart + _plain(_GLUED.sub(" ", given))
     if sample.kind == "truth" and isinstance(sample.target, bool):
         answers = [(any(_plain(word) in text for word in _TRUTH[value]), value == sample.target, 1) for value in _TRUTH]
     elif (place := gold_position(sample)) is not None:
         answers = [(_plain(option) in text, at == place[0], 1) for at, option in enumerate(sample.options.values())]
         if sample.kind != "choice_text" and not any(held for held, *_ in answers):
-            answers = [(_plain(letter) in text, at == place[0], 1) for at, letter in enumerate(sample.options)]
+            answers = [(_plain(letter) in apart, at == place[0], 1) for at, letter in enumerate(sample.options)]
     elif _is_open(sample):
         gold = _plain(_gold(sample))
         answers = [(each in text, each == gold, count) for each, count in pool.items()]
