@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from snellen.scoring.statistics.item_response import (
     Floats,
     estimate_whole,
-    fit_items,
-    leave_one_out,
+    fit_for_size,
     next_items,
     rest_of,
     select_items,
@@ -32,14 +31,14 @@ ITEMS, ESTIMATED = 1_000, 40
 
 
 def simulate(world: str, models: int, items: int, seed: int) -> Floats:
-    """Draw answers, [models, items] of 0 and 1."""
+    """Draw answers, [models, items] of 0 and 1. Log a has a spread of 0.1, 0.5 or 0.9, in turn from seed to seed."""
     rng = np.random.default_rng(seed)
     ability = rng.normal(size=(models, 1))
     asks = np.zeros(items, dtype=np.intp)
     if world == "3 abilities":
         ability = 0.75 * ability + np.sqrt(1 - 0.75**2) * rng.normal(size=(models, 3))
         asks = rng.integers(0, 3, items)
-    a, d = np.exp(rng.normal(-0.1, 0.5, items)), rng.normal(0.3, 1.4, items)
+    a, d = np.exp(rng.normal(-0.1, (0.1, 0.5, 0.9)[seed % 3], items)), rng.normal(0.3, 1.4, items)
     chance = 1.0 / (1.0 + np.exp(-(ability[:, asks] * a + d)))
     if world == "guessing":
         chance = 0.25 + 0.75 * chance
@@ -55,8 +54,7 @@ def measure(
     """
     answers = simulate(world, models + ESTIMATED, ITEMS, seed)
     fitted = answers[:models]
-    fit = fit_items(fitted, seed)
-    left = leave_one_out(fitted, size, seed, fit)
+    fit, left = fit_for_size(fitted, size, seed)
     selected: NDArray[np.intp] = select_items(fit, size)
     rest = rest_of(fit, selected)
     rng = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from snellen.errors import DataError, StorageError, UsageError
 from snellen.runs.compared_runs import ComparedRun
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of
-from snellen.scoring.statistics.item_response import fit_items, item_scores, leave_one_out, rest_of, select_items
+from snellen.scoring.statistics.item_response import fit_for_size, item_scores, rest_of, select_items
 from snellen.text import pretty_json
 
 LEAST_MODELS = 10
@@ -70,8 +70,7 @@ def make_subset(
             f"Choose a size from 2 to {len(ids) - 1:,}; for all items omit --subset-file.",
         )
     models, scores = _scores(opened, name, ids)
-    fit = fit_items(scores, seed)
-    left = leave_one_out(scores, size, seed, fit)
+    fit, left = fit_for_size(scores, size, seed)
     selected = np.sort(select_items(fit, size))
     return Subset(
         benchmark=subject.name,

@@ -29,9 +29,10 @@ ABILITIES = np.linspace(-5.0, 5.0, 101)
 _NODES = np.stack([axis.ravel() for axis in np.meshgrid(np.linspace(-2.5, 2.5, 9), np.linspace(-4.0, 4.0, 33))])
 """[2, nodes] standardised log a and d."""
 _LOG_PRIOR = -0.5 * (_NODES**2).sum(0) - np.log(np.exp(-0.5 * (_NODES**2).sum(0)).sum())
-_SPREAD = np.array([[0.5, 0.2], [0.5, 4.0]])
-"""Least and greatest spread of log a and d. That of log a is not fitted: the likelihood of ten to thirty models hardly depends
-on it, and EM ended at none at all, after which every item seemed as telling as every other (docs/subset.md)."""
+SPREADS = (0.2, 0.35, 0.6, 1.0)
+"""Spreads of log a that are tried. It is not fitted: the likelihood of ten to thirty models hardly depends on it, and EM ended
+at none at all. One that is too great makes items that look telling by chance narrow the interval (docs/subset.md)."""
+_SPREAD_OF_D = (0.2, 4.0)
 LOG_A = 3.0
 """Bound of the mean of log a."""
 FITTED_ITEMS = 5_000
@@ -93,25 +94,33 @@ def _posterior(scores: Floats, ability: Floats, center: Floats, spread: Floats) 
     return np.asarray(weight / weight.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
-def _start(scores: Floats) -> tuple[Floats, Floats, Floats]:
+def _start(scores: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
     share = np.clip(np.nanmean(scores, axis=1), 0.02, 0.98)
     logit = np.log(share / (1.0 - share))
     ability = (logit - logit.mean()) / max(float(logit.std()), 0.3)
-    return ability, np.array([-0.2, np.clip(logit.mean(), -2.0, 2.0)]), np.array([0.5, 1.3])
+    return ability, np.array([-0.2, np.clip(logit.mean(), -2.0, 2.0)]), np.array([spread, 1.3])
 
 
-def fit_items(scores: Floats, seed: int = 0, near: ItemFit | None = None, models: Sequence[int] = ()) -> ItemFit:
+def fit_items(
+    scores: Floats,
+    seed: int = 0,
+    near: ItemFit | None = None,
+    models: Sequence[int] = (),
+    *,
+    spread_of_log_a: float = 0.35,
+) -> ItemFit:
     """Fit the 2PL with its hierarchical prior by EM over the items.
 
     Args:
         scores: [m, n] 0 to 1, NaN where a model has no answer.
         seed: draws the items on which abilities are fitted, of more than 5,000.
         near, models: a fit to begin with, and which of its models these are.
+        spread_of_log_a: over items; that of `near` where one is given.
     """
     n = scores.shape[1]
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(n, FITTED_ITEMS), replace=False))
     part = scores[:, drawn]
-    ability, center, spread = _start(part)
+    ability, center, spread = _start(part, spread_of_log_a)
     if near is not None:
         ability, center, spread = near.ability[list(models)], near.center, near.spread
     answered = ~np.isnan(part)
@@ -123,7 +132,8 @@ def fit_items(scores: Floats, seed: int = 0, near: ItemFit | None = None, models
         share = weight.mean(axis=0)
         moved = _NODES @ share
         variance = _NODES**2 @ share - moved**2
-        center, spread = center + spread * moved, np.clip(spread * np.sqrt(variance), *_SPREAD)
+        center = center + spread * moved
+        spread = np.array([spread[0], np.clip(spread[1] * np.sqrt(variance[1]), *_SPREAD_OF_D)])
         # The scale is free: abilities have mean 0 and spread 1, and the items take up the rest.
         middle, scale = float(ability.mean()), max(float(ability.std()), 1e-3)
         log_a = float(
@@ -288,7 +298,8 @@ class LeftOut:
         """Return half the width of a 95 % interval in standard errors.
 
         Student's quantile with m - 1 degrees of freedom, times the root mean square of error / standard error where that
-        exceeds 1: the 2PL does not hold exactly, and a few models may fit it by chance.
+        exceeds 1: the 2PL does not hold exactly, and a few models may fit it by chance. The root of m / (m - 2) widens it,
+        since the spread of log a is chosen by these errors.
         """
         return half_width(self.error / self.standard)
 
@@ -301,7 +312,15 @@ class LeftOut:
 
 def half_width(ratio: Floats) -> float:
     """Return half the width of a 95 % interval in standard errors, from errors / standard errors."""
-    return t_quantile(len(ratio) - 1) * max(1.0, float(np.sqrt((ratio**2).mean())))
+    m = len(ratio)
+    return t_quantile(m - 1) * max(1.0, float(np.sqrt((ratio**2).mean()))) * (m / max(1, m - 2)) ** 0.5
+
+
+def fit_for_size(scores: Floats, size: int, seed: int = 0) -> tuple[ItemFit, LeftOut]:
+    """Return the fit by the spread of log a whose left-out models are estimated best from so many items, and their errors."""
+    fits = [fit_items(scores, seed, spread_of_log_a=spread) for spread in SPREADS]
+    tried = [(fit, leave_one_out(scores, size, seed, fit)) for fit in fits]
+    return min(tried, key=lambda each: float((each[1].error ** 2).mean()))
 
 
 def leave_one_out(scores: Floats, size: int, seed: int, whole: ItemFit, draws: int = 200) -> LeftOut:
