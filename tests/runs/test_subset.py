@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,30 @@ def test_nine_models_are_refused_with_their_number_however_many_runs(
     named = [word for at in range(9) for word in ("--from", str(stored / f"m{at}"))]
     assert main(["subset", "arithmetic", *named, *named[:2], "--size", "20", "--out", "s.json"]) == 2
     assert "9 models; at least 10" in capsys.readouterr().err and not Path("s.json").exists()
+
+
+def test_ten_copies_of_one_model_under_other_names_are_one_model(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for at in range(10):
+        model = write_replies(Path(f"copy{at}.jsonl"), ANSWERS[0])
+        evaluate(ARITHMETIC, model, out=f"copies/m{at}", benchmark_options={"n": str(N)})
+    assert main(["subset", "arithmetic", "--from", "copies", "--size", "20", "--out", "s.json"]) == 2
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "of 1 models, where those with the same score on every item count as one; at least 10" in refused
+    added = make_subset(ARITHMETIC, [stored, "copies"], size=20)
+    assert len(added.models) == MODELS and added.error == make_subset(ARITHMETIC, [stored], size=20).error
+
+
+def test_adapters_over_one_base_are_models_of_their_own(stored: Path) -> None:
+    for folder in sorted(stored.iterdir()):
+        shutil.copytree(folder, Path("adapted", folder.name))
+        path = Path("adapted", folder.name, "run_meta.json")
+        content = json.loads(path.read_text())
+        content["spec"]["model"] = "local:base"
+        content["spec"]["options"]["adapter"] = f"adapters/{folder.name}"
+        path.write_text(json.dumps(content))
+    assert len(make_subset(ARITHMETIC, ["adapted"], size=20).models) == MODELS
 
 
 def test_a_run_of_a_subset_asks_its_items_alone_and_estimates_the_score_on_all(

@@ -57,11 +57,7 @@ def make_subset(
         )
     (name,) = profiles_of(subject, profile)
     opened = _opened(subject, runs, trust=trust)
-    if (found := len({run.meta.spec.model for run in opened})) < LEAST_MODELS:
-        raise UsageError(
-            f"the runs are of {found} models; at least {LEAST_MODELS} are needed to fit items and to measure the error",
-            "Pass more runs: --from RUN, or --from FOLDER for all runs in it.",
-        )
+    _require_models(len({_model(run) for run in opened}), "")
     data = _same_data(opened)
     ids = [sample.id for sample in subject.samples(data)]
     if not 2 <= size < len(ids):
@@ -70,6 +66,7 @@ def make_subset(
             f"Choose a size from 2 to {len(ids) - 1:,}; for all items omit --subset-file.",
         )
     models, scores = _scores(opened, name, ids)
+    _require_models(len(models), ", where those with the same score on every item count as one")
     fit, left = fit_for_size(scores, size, seed)
     selected = np.sort(select_items(fit, size))
     return Subset(
@@ -87,6 +84,22 @@ def make_subset(
         models=tuple(models),
         error=SubsetError(round(left.mean_absolute, 5), round(left.random, 5), left.covered),
     )
+
+
+def _require_models(found: int, counted: str) -> None:
+    """Raise UsageError for fewer models than LEAST_MODELS."""
+    if found < LEAST_MODELS:
+        raise UsageError(
+            f"the runs are of {found} models{counted}; at least {LEAST_MODELS} are needed to fit items and to measure the "
+            "error",
+            "Pass more runs: --from RUN, or --from FOLDER for all runs in it.",
+        )
+
+
+def _model(run: Run) -> str:
+    """Return the name of a run's model, with its adapter: adapters over one base are models of their own."""
+    spec = run.meta.spec
+    return f"{spec.model} + {spec.options.adapter}" if spec.options.adapter else spec.model
 
 
 def _opened(benchmark: Benchmark, runs: Sequence[str | Path | Run], *, trust: bool) -> list[Run]:
@@ -134,6 +147,8 @@ def _same_data(runs: Sequence[Run]) -> Data:
 def _scores(runs: Sequence[Run], profile: str, ids: Sequence[str]) -> tuple[list[str], NDArray[np.float64]]:
     """Return the models' names, and their scores on the items, [models, items], NaN where there is no answer.
 
+    Of models with the same score on every item the first is taken: they are one model, or do not differ here.
+
     Raises:
         UsageError: a run lacks more than 5 % of the items. DataError: a score is outside of 0 to 1.
     """
@@ -151,14 +166,17 @@ def _scores(runs: Sequence[Run], profile: str, ids: Sequence[str]) -> tuple[list
                 f"{run.path} has scores outside of 0 to 1 under the profile {profile}",
                 "Name another one with --profile.",
             )
-        rows.setdefault(run.meta.spec.model, []).append(row)
+        rows.setdefault(_model(run), []).append(row)
     means = []
     for own in rows.values():
         stacked, answered = np.stack(own), ~np.isnan(own)
         count = answered.sum(axis=0)
         total = np.where(answered, stacked, 0.0).sum(axis=0)
         means.append(np.divide(total, count, out=np.full(len(ids), np.nan), where=count > 0))
-    return list(rows), np.stack(means)
+    # One model under several names would be left out and stay in the fit, so that the measured error is too small.
+    _, first = np.unique(np.nan_to_num(np.stack(means), nan=-1.0), axis=0, return_index=True)
+    distinct = np.sort(first)
+    return [list(rows)[at] for at in distinct], np.stack(means)[distinct]
 
 
 def write_subset(subset: Subset, path: Path) -> None:
