@@ -93,3 +93,16 @@ def test_the_repeats_that_halve_the_interval_are_four_times_as_many_where_all_qu
     assert alike["repeats_to_halve_interval"].value == pytest.approx(16, abs=3)
     split = metrics_of([["A"] * 4, ["B"] * 4] * 50 + [["A", "B", "A", "B"]])
     assert split["repeats_to_halve_interval"].value is None, "questions differ: no number of repeats is enough"
+
+
+def test_replies_that_failed_or_are_to_come_make_no_more_questions():
+    planned, builder = 4, ScoreBuilder()
+    asked = [Sample(str(at), Prompt((Text("?"),)), "A", "choice") for at in range(10)]
+    for at, sample in enumerate(asked):
+        for repeat in range(3):
+            unread = Score(None, None, "unscored")
+            builder.add(sample, unread if repeat == at % 3 else Score(float(at % 2), "A", "partial"), repeat)
+    missing = builder.missing(asked, planned)
+    found = {metric.name: metric for metric in repeat_metrics(builder.build(10 * planned, missing))}
+    assert found["avg@2"].coverage == found["pass@2"].coverage == 1.0
+    assert found["variance/within_questions"].coverage == 0.5

@@ -461,7 +461,7 @@ class SummaryBuilder:
         self._benchmark, self._scorers, self._verdicts = benchmark, scorers, verdicts
         self._builders = {profile: ScoreBuilder() for profile in scorers}
         self._unread: dict[str, Counter[str]] = {profile: Counter() for profile in scorers}
-        self._answered = self._repeated = False
+        self._answered = self._repeated = self._labels = False
         self._for_judge = self._without_verdict = self._out_of_range = 0
         self._read_by_model = self._unread_by_model = 0
         self._readings = verdicts.readings if isinstance(verdicts, Verdicts) else frozenset()
@@ -475,8 +475,10 @@ class SummaryBuilder:
         """Add a record, or replace the one in `row`, which failed or has no scores yet. Return its row."""
         self._answered |= record.status in ANSWERED
         self._repeated |= record.repeat > 0
-        judged = self._benchmark.rubric is not None and rubric_for(self._benchmark, sample, record) is not None
-        if judged:
+        rubric = None if self._benchmark.rubric is None else rubric_for(self._benchmark, sample, record, self._verdicts)
+        judged = rubric is not None
+        if rubric is not None:
+            self._labels |= not (rubric.verdict.option or rubric.verdict.extracts)
             value = next(iter(scores.values())).value
             self._for_judge += 1
             self._without_verdict += value is None
@@ -560,6 +562,8 @@ class SummaryBuilder:
         missing = None if unanswered is None or expected is None else self._missing(unanswered, expected - self.rows)
         for profile, builder in self._builders.items():
             table = builder.build(expected, missing)
+            if self._labels:  # a judge's word for right or wrong is no answer that could be voted for
+                table = replace(table, answer=None)
             if benchmark.details is not None and self._answered:
                 reported = benchmark.details(table, profile, model)
                 details[profile] = {**reported.fields, LINES: list(reported.lines)}

@@ -83,7 +83,7 @@ def repeat_metrics(scores: Scores) -> list[Metric]:
     _, first, index = np.unique(scores.question, return_index=True, return_inverse=True)
     count = np.bincount(index, weights=mask).astype(np.int64)
     most, group, word = int(count.max()), scores.group[first], cluster_word(scores)
-    expected = max(len(first), round(scores.expected / most))
+    expected = _questions(scores, most)
 
     def by_question(name: str, values: NDArray[np.float64], known: NDArray[np.bool_]) -> Metric:
         return _as_few(mean_of(name, values[known], group[known], expected=expected, cluster=word))
@@ -114,6 +114,15 @@ def repeat_metrics(scores: Scores) -> list[Metric]:
     needed = float(ceil(by_chance * variances.repeats / shrinking - 1e-9)) if shrinking > 0.0 else None
     metrics.append(Metric(HALF_INTERVAL, needed, rows, None, "repeats", covered, lower_is_better=True))
     return metrics
+
+
+def _questions(scores: Scores, most: int) -> int:
+    """Return how many questions a complete run has: replies that failed or are still to come make no more of them."""
+    question, planned = scores.question, max(most, 1 + int(scores.repeat.max()))
+    if scores.missing is not None and len(scores.missing):
+        question = np.concatenate([question, scores.missing.question])
+        planned = max(planned, 1 + int(scores.missing.repeat.max()))
+    return max(len(np.unique(question)), round(scores.expected / planned))
 
 
 def _as_few(metric: Metric) -> Metric:
