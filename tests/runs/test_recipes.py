@@ -106,6 +106,8 @@ def test_greedy_is_temperature_0_and_none_sets_nothing():
         ("a.toml", "temprature = 1", "has no key 'temprature'", "Did you mean temperature"),
         ("a.toml", "temperature = -1", "has temperature = -1", ""),
         ("a.toml", "top_k = 1.5", "int", "docs/sampling.md"),
+        ("a.toml", 'stop = ["x", ""]', "an empty text in stop", "Remove"),
+        ("a.toml", 'name = "greedy"', "no key 'name'", ""),
         ("a.toml", "temperature = ", "not TOML", ""),
         ("a.toml", "#" * 70_000, "larger than", ""),
     ],
@@ -119,6 +121,13 @@ def test_a_recipe_that_there_is_not_or_that_is_none_says_what_to_do(
     with pytest.raises(SnellenError, match=message) as caught:
         find_recipe(name)
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("taken", ["greedy", "none", sorted(recipes())[0]])
+def test_an_own_recipe_is_not_called_by_the_name_of_another_choice(tmp_path, taken):
+    path = tmp_path / f"{taken}.toml"
+    path.write_text("temperature = 1.0")
+    assert find_recipe(str(path)).name == f"{taken}.toml"
 
 
 def test_a_run_of_somebody_else_names_no_file_of_this_machine(own):

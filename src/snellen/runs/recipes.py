@@ -148,7 +148,8 @@ def _read(path: Path) -> Recipe:
         table = parse_toml(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not TOML: {error}", "Correct the line; docs/sampling.md has a recipe.") from error
-    return _recipe(path, str(table.pop("name", path.stem)), table)
+    taken = path.stem in recipes() or path.stem in (AUTO, CHECKPOINT, GREEDY, NONE)
+    return _recipe(path, path.name if taken else path.stem, table)
 
 
 def _recipe(path: Path, name: str, table: dict[str, Any]) -> Recipe:

@@ -214,6 +214,10 @@ def checked_table(path: Path, where: str, table: dict[str, Any], known: frozense
             raise UsageError(
                 f"{path}: {where} has {typed} = {value}; a value {bounds} was expected", f"Change {typed}."
             )
+        if key == "stop" and isinstance(value, list) and "" in value:
+            raise UsageError(
+                f"{path}: {where} has an empty text in stop; a text at which replies end was expected", "Remove it."
+            )
         respelled[key] = value
     return respelled
 
