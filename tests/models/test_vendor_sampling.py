@@ -24,7 +24,7 @@ from snellen.errors import BadRequestError, PreflightError, UsageError
 from snellen.media import open_image
 from snellen.models.base import ModelOptions
 from snellen.models.local.chat_template import content_digest, converse
-from snellen.models.local.generate import row_seed
+from snellen.models.local.generate import _Draw, row_seed
 from snellen.models.local.own_sampling import read_own
 from snellen.models.registry import open_model
 from snellen.models.serve.protocol import prompt_of, read_request
@@ -269,3 +269,13 @@ def test_a_sampling_checkpoint_is_asked_without_a_warning_that_its_sampling_is_i
     transformers.logging.enable_propagation()
     asked(own, PROMPTS[:1], batch_size=1, generation=Generation(max_tokens=2))
     assert not [each for each in caplog.messages if "generation flags" in each]
+
+
+def test_a_draw_that_rounds_up_to_1_is_no_token_that_was_ruled_out(monkeypatch):
+    class Highest:
+        def random(self):
+            return 1.0 - 2.0**-53
+
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Highest())
+    scores = torch.tensor([[0.0, 1.0, 0.5, -torch.inf, -torch.inf]])
+    assert _Draw([0], "cpu")(torch.zeros((1, 1), dtype=torch.long), scores).argmax().item() == 2

@@ -269,6 +269,10 @@ class _ReplyPenalties(LogitsProcessor):
         return scores - self._frequency * counts - self._presence * (counts > 0)
 
 
+BELOW_ONE = 1.0 - 2.0**-24
+"""The greatest float32 below 1."""
+
+
 class _Draw(LogitsProcessor):
     """Draws each row's token by inverting its distribution at a random number of its own.
 
@@ -282,7 +286,9 @@ class _Draw(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         if scores.shape[0] != len(self._chance):
             raise ValueError("a temperature cannot be combined with num_beams")
-        drawn = torch.tensor([[chance.random()] for chance in self._chance], dtype=torch.float32, device=scores.device)
+        # In float32 a draw may round up to 1, which no token's share of the distribution holds.
+        chances = [[min(chance.random(), BELOW_ONE)] for chance in self._chance]
+        drawn = torch.tensor(chances, dtype=torch.float32, device=scores.device)
         summed = scores.float().softmax(dim=-1).cumsum(dim=-1)
         token = torch.searchsorted(summed, drawn * summed[:, -1:], right=True).clamp_(max=scores.shape[-1] - 1)
         return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
