@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,13 @@ def test_a_model_folder_that_is_an_adapter_is_answered_with_the_command(folder, 
     with pytest.raises(SnellenError) as caught:
         open_model(f"local:{adapters[0]}", ModelOptions()).identity()
     assert f"--model local:{folder} --adapter {adapters[0]}" in caught.value.hint
+
+
+def test_a_configuration_that_is_no_file_or_has_no_end_is_refused_unread(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").symlink_to("/dev/zero")
+    with pytest.raises(PreflightError, match=r"adapter_config\.json cannot be read: it is no regular file"):
+        checkpoint.read_config(tmp_path, "adapter", "adapter_config.json")
+    (tmp_path / "config.json").touch()
+    os.truncate(tmp_path / "config.json", checkpoint.CONFIG_BYTES + 1)
+    with pytest.raises(PreflightError, match=r"config\.json cannot be read: it is no regular file"):
+        checkpoint.read_config(tmp_path, "adapter")

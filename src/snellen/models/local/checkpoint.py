@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from msgspec import Struct
@@ -123,10 +124,17 @@ def digest(folder: Path) -> str:
     return f"sha256:{total.hexdigest()}"
 
 
+CONFIG_BYTES = 64 << 20
+"""Largest config.json or adapter_config.json that is read; a published one has some kilobytes."""
+
+
 def read_config(folder: Path, name: str, file: str = "config.json") -> Mapping[str, Any]:
     """Return the JSON object in a file of a checkpoint or adapter. Raises PreflightError without one."""
     path = folder / file
     try:
+        status = path.stat()
+        if not S_ISREG(status.st_mode) or status.st_size > CONFIG_BYTES:
+            raise ValueError(f"it is no regular file of at most {CONFIG_BYTES:,} bytes")
         config = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise PreflightError(
