@@ -400,3 +400,8 @@ def test_the_parts_of_a_divided_run_are_merged_to_one_with_the_same_estimate(mad
     assert main(["merge", "merged", "parts/shard-1-of-2", "parts/shard-2-of-2"]) == 0
     merged = load_run("merged")
     assert merged.meta.totals.done == 20 and merged.metric(ESTIMATE) == whole.metric(ESTIMATE)
+
+
+def test_a_subset_of_a_profile_that_is_not_there_is_refused(made: Subset) -> None:
+    with pytest.raises(UsageError, match="fitted on the profile 'nope'"):
+        asked(msgspec.structs.replace(made, profile="nope"), ANSWERS[MODELS])

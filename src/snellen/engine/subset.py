@@ -196,6 +196,11 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
             f"--subset-file: {benchmark.name} chooses each question by the answers before it, so that it has no fixed items",
             "Omit --subset-file.",
         )
+    if subset.profile not in benchmark.score:
+        raise UsageError(
+            f"the subset was fitted on the profile {subset.profile!r}, which {benchmark.name} does not have",
+            "Make it again: snellen subset BENCHMARK --from RUNS --out FILE",
+        )
     if count is not None and not 2 <= count <= len(subset.items):
         raise UsageError(
             f"--adaptive {count}: the subset has {len(subset.items):,} items",
