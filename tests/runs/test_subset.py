@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ import snellen
 from engine.stubs import ARITHMETIC
 from snellen import evaluate, load_run
 from snellen.benchmarks import registry
+from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.engine.subset import ESTIMATE, Subset, estimate, read_subset, with_subset
 from snellen.errors import BadRequestError, DataError, FingerprintError, RunError, UsageError
 from snellen.models.base import Model
 from snellen.runs.subset import make_subset, write_subset
+from snellen.scoring.rubric import load_rubric
 from snellen.scoring.statistics.item_response import estimate_whole
 from snellen.types import Prompt, Response, Sample, Score, Text, Usage
 
@@ -384,9 +387,13 @@ def test_adaptive_needs_a_subset_with_as_many_items_and_scores_by_rules(made: Su
     for fields, said in (({"adaptive": 5}, "--subset-file"), ({"adaptive": 21, "subset": made}, "has 20 items")):
         with pytest.raises(UsageError, match=said):
             with_subset(ARITHMETIC, of(**fields))
-    judged = replace(ARITHMETIC, rubric=lambda sample: None)
-    with pytest.raises(UsageError, match="judge"):
-        with_subset(judged, of(adaptive=5, subset=made))
+    data = Data(options={"n": str(N)})
+    for judged in (True, False):  # a table has a rubric whether or not it has rows for a judge
+        rubric: Any = load_rubric("match") if judged else None
+        grown = with_subset(replace(ARITHMETIC, rubric=lambda sample, it=rubric: it), of(adaptive=5, subset=made))
+        assert grown.grow is not None
+        with pytest.raises(UsageError, match="judge") if judged else nullcontext():
+            assert len(grown.grow(data, {})) == 4
     adaptive = with_subset(ARITHMETIC, of(adaptive=5, subset=made))
     assert adaptive.study == {"subset": made.digest, "adaptive": 5}
 

@@ -176,7 +176,7 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
 
     Raises:
         UsageError: the subset is of another benchmark, or this one chooses its questions by the answers; `adaptive` without
-            a subset, with more items than it has, or where a judge decides.
+            a subset, or with more items than it has. Where a judge decides an item, the first choice of items raises it.
     """
     subset, count = spec.subset, spec.adaptive
     if subset is None:
@@ -205,10 +205,6 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
         raise UsageError(
             f"--adaptive {count}: the subset has {len(subset.items):,} items",
             f"Choose a number from 2 to {len(subset.items):,}, or make a larger subset.",
-        )
-    if count is not None and benchmark.rubric is not None:
-        raise UsageError(
-            f"--adaptive chooses by scores, and a judge scores {benchmark.name} after the run", "Omit --adaptive."
         )
     asked = {item.id for item in subset.items}
 
@@ -257,6 +253,11 @@ def _adaptive(benchmark: Benchmark, subset: Subset, count: int) -> Benchmark:
             kept_of[:] = [data]
             kept.clear()
             kept.update((each.id, each) for each in benchmark.samples(data))
+            if benchmark.rubric is not None and any(benchmark.rubric(each) is not None for each in kept.values()):
+                raise UsageError(
+                    f"--adaptive chooses by scores, and a judge scores items of {benchmark.name} after the run",
+                    "Omit --adaptive.",
+                )
         return kept[name]
 
     def grow(data: Data, answers: Mapping[str, ScoredAnswer]) -> list[Sample]:
