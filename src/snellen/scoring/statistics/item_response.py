@@ -298,8 +298,8 @@ class LeftOut:
         """Return half the width of a 95 % interval in standard errors.
 
         Student's quantile with m - 1 degrees of freedom, times the root mean square of error / standard error where that
-        exceeds 1: the 2PL does not hold exactly, and a few models may fit it by chance. The root of m / (m - 2) widens it,
-        since the spread of log a is chosen by these errors.
+        exceeds 1: the 2PL does not hold exactly, and a few models may fit it by chance. Both are multiplied by the upper
+        80 % bound of a spread that m models show, since the spread of log a is chosen by these errors.
         """
         return half_width(self.error / self.standard)
 
@@ -312,8 +312,11 @@ class LeftOut:
 
 def half_width(ratio: Floats) -> float:
     """Return half the width of a 95 % interval in standard errors, from errors / standard errors."""
-    m = len(ratio)
-    return t_quantile(m - 1) * max(1.0, float(np.sqrt((ratio**2).mean()))) * (m / max(1, m - 2)) ** 0.5
+    from scipy.special import gammaincinv
+
+    degrees = len(ratio) - 1
+    bound = (degrees / (2.0 * float(gammaincinv(degrees / 2.0, 0.2)))) ** 0.5
+    return float(t_quantile(degrees) * max(1.0, np.sqrt((ratio**2).mean())) * bound)
 
 
 def fit_for_size(scores: Floats, size: int, seed: int = 0) -> tuple[ItemFit, LeftOut]:
