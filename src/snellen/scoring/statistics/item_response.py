@@ -280,7 +280,7 @@ class LeftOut:
     """What leaving out each model in turn says of an estimator: fitted and selected without it, then asked about it.
 
     Attributes:
-        error: [m] estimate minus the true mean score.
+        error: [m] estimate minus the true mean score; NaN for a model without an answer to the items.
         standard: [m] standard errors that the estimates gave.
         random: mean absolute error of the plain mean over random items, as many.
     """
@@ -320,10 +320,20 @@ def half_width(ratio: Floats) -> float:
 
 
 def fit_for_size(scores: Floats, size: int, seed: int = 0) -> tuple[ItemFit, LeftOut]:
-    """Return the fit by the spread of log a whose left-out models are estimated best from so many items, and their errors."""
+    """Return the fit by the spread of log a whose left-out models are estimated best from so many items, and their errors.
+
+    The error of a model is that under the spread which the other models choose, so that no model chooses for itself.
+    """
     fits = [fit_items(scores, seed, spread_of_log_a=spread) for spread in SPREADS]
-    tried = [(fit, leave_one_out(scores, size, seed, fit)) for fit in fits]
-    return min(tried, key=lambda each: float((each[1].error ** 2).mean()))
+    tried = [leave_one_out(scores, size, seed, fit) for fit in fits]
+    errors, standards = (np.stack([getattr(each, name) for each in tried]) for name in ("error", "standard"))
+    known = ~np.isnan(errors).any(axis=0)
+    errors, standards = errors[:, known], standards[:, known]
+    squares = errors**2
+    chosen = (squares.sum(axis=1, keepdims=True) - squares).argmin(axis=0)
+    models = np.arange(len(chosen))
+    nested = LeftOut(errors[chosen, models], standards[chosen, models], tried[0].random)
+    return fits[int(squares.sum(axis=1).argmin())], nested
 
 
 def leave_one_out(scores: Floats, size: int, seed: int, whole: ItemFit, draws: int = 200) -> LeftOut:
@@ -345,11 +355,9 @@ def leave_one_out(scores: Floats, size: int, seed: int, whole: ItemFit, draws: i
         rest = rest_of(fit, selected)
         answers = scores[left]
         estimate = estimate_whole(fit.a[selected], fit.d[selected], rest, len(answers), answers[selected])
-        if estimate is None:
-            continue
         truth = float(np.nanmean(answers))
-        errors.append(estimate.value - truth)
-        standards.append(estimate.error)
+        errors.append(np.nan if estimate is None else estimate.value - truth)
+        standards.append(np.nan if estimate is None else estimate.error)
         answered = answers[~np.isnan(answers)]
         means = [rng.choice(answered, min(size, len(answered)), replace=False).mean() for _ in range(draws)]
         plain.append(float(np.abs(np.array(means) - truth).mean()))
