@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from msgspec import structs, to_builtins
 
-from snellen.cli.compare import flat, show_pairings
 from snellen.cli.console import new_table, note, print_notes, show, show_json, tell
 from snellen.engine.endpoints import judge_command, rerun_command
 from snellen.engine.run_folder import JUDGED, RunFolder
@@ -124,11 +123,14 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
         suites = [_suite_json(overall) for overall in together]
         failures = [failure_json(failure) for failure in outcome.failures]
         thresholds = [] if checks is None else checks.check_runs(outcome, summaries)
-        parts = {"suites": suites, "checks": thresholds, "paired": [flat(to_builtins(each)) for each in pairings]}
+        parts = {"suites": suites, "checks": thresholds, "paired": _paired_json(pairings)}
         show_json({"runs": runs + failures, **{name: rows for name, rows in parts.items() if rows}})
     else:
         _show(outcome, summaries, together, report=report)
-        show_pairings(pairings)
+        if pairings:
+            from snellen.cli.compare import show_pairings
+
+            show_pairings(pairings)
         if checks is not None:
             checks.check_runs(outcome, summaries)
     return outcome.status if checks is None else checks.finish(outcome.status, as_json=as_json)
@@ -137,6 +139,14 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
 def without_tools(model: str) -> str:
     """Return the name of a tools:NAME model without its tools, api:NAME."""
     return f"api:{model.removeprefix('tools:')}"
+
+
+def _paired_json(pairings: Sequence[Any]) -> list[Any]:
+    if not pairings:
+        return []
+    from snellen.cli.compare import flat
+
+    return [flat(to_builtins(each)) for each in pairings]
 
 
 def _pairings(outcome: ModelOutcome, profile: str | None) -> list[Pairing]:

@@ -33,7 +33,6 @@ from snellen.cli.preview import (
     show_reading,
 )
 from snellen.cli.results import FailedModel, ModelOutcome, finish, log_runs, log_targets, tell_failure, without_tools
-from snellen.cli.serve import parse_vllm
 from snellen.engine.run_folder import RunSpec
 from snellen.engine.subset import with_subset
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
@@ -185,13 +184,16 @@ def perform_call(
     """Run benchmarks with the options of a call; None with --dry-run. `prepare` may settle what no option does."""
     from snellen.benchmarks.registry import find, lasting_name
     from snellen.cli import environment
-    from snellen.runs.recipes import with_recipe
-    from snellen.runs.settings import run_spec
+    from snellen.runs.settings import run_spec, with_sampling
 
     options, judging, output = call.options, call.judging, call.output
     if options.serve is not None and call.endpoint.base_url is not None:
         raise UsageError("--serve and --base-url exclude each other", "Omit --base-url: --serve sets the address.")
-    server = None if options.serve is None else parse_vllm(options.serve)
+    server = None
+    if options.serve is not None:
+        from snellen.cli.serve import parse_vllm
+
+        server = parse_vllm(options.serve)
     named = options.model or ([] if server is None else [f"api:{server.public}"])
     settings = environment.RunVariables(call.data.data, options.limit, options.out, tuple(named))
     typed = {lasting_name(name): name for name in reversed(names)}
@@ -210,7 +212,7 @@ def perform_call(
     models = _with_baselines(settings.model) if options.paired else list(dict.fromkeys(settings.model))
     prepared = [
         prepare(
-            with_recipe(_own_options(structs.replace(base, benchmark=name, model=model), models, options.paired)),
+            with_sampling(_own_options(structs.replace(base, benchmark=name, model=model), models, options.paired)),
             found[name],
         )
         for name in found

@@ -21,9 +21,8 @@ from snellen.models.base import NONE, Model, as_model
 from snellen.models.registry import runtime_of
 from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 from snellen.runs.perform import default_folder, perform
-from snellen.runs.recipes import CHECKPOINT_KINDS, with_recipe
 from snellen.runs.run import Run
-from snellen.runs.settings import RerunSettings, RunSettings, find_benchmark, run_spec, takes
+from snellen.runs.settings import CHECKPOINT_KINDS, RerunSettings, RunSettings, find_benchmark, run_spec, takes
 from snellen.runs.trust import guarded, require_table
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ def _answering(model: Any, processor: Any, settings: RunSettings) -> Iterator[tu
             )
         yield (model if opened is None else opened.name), opened
         return
+    from snellen.runs.recipes import with_recipe
+
     with memory.lent(model, processor, with_recipe(run_spec("", "", settings)).options) as lent:
         yield lent.name, lent
 

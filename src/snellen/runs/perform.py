@@ -10,7 +10,6 @@ from msgspec import structs
 
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
-from snellen.benchmarks.controls import controlled
 from snellen.engine.progress import Display, LiveScores
 from snellen.engine.retry import Backoff
 from snellen.engine.run import run
@@ -24,10 +23,10 @@ from snellen.models import registry as models
 from snellen.models.base import Model, ModelOptions, as_model
 from snellen.redaction.arguments import key_among
 from snellen.runs.coordinates import with_coordinates
-from snellen.runs.recipes import settled
 from snellen.runs.run import Run
 from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
-from snellen.runs.settings import find_benchmark
+from snellen.runs.settings import find_benchmark, settled
+from snellen.runs.trust import controlled
 from snellen.text import slug
 from snellen.types import EASI_PAPER
 

@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.engine.run_folder import JUDGE_RUNS, RunFolder, RunSpec
+from snellen.engine.run_folder import RunSpec
 from snellen.errors import DataError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import AUTO, CHECKPOINT, GREEDY, NONE, effective
-from snellen.models.registry import ENGINE_KINDS
-from snellen.runs.plan.document import checked_table
+from snellen.runs.settings import CHECKPOINT_KINDS
 from snellen.sources.safe_paths import regular_file
 from snellen.toml_text import parse_toml
 from snellen.types import Generation, MediaSettings
@@ -28,8 +27,6 @@ SIZES = ("max_long_side", "max_pixels", "min_pixels")
 DRAWN = frozenset(Generation.__struct_fields__) - {"seed", "extra", "logprobs"}
 WORDS = frozenset({"models", "source", "note", "prompts", "system"})
 MOST_BYTES = 1 << 16
-CHECKPOINT_KINDS = ("local", *ENGINE_KINDS)
-"""Kinds of models whose own sampling is the default."""
 
 
 class Recipe(Struct, frozen=True):
@@ -126,20 +123,6 @@ def with_recipe(spec: RunSpec, *, trust: bool = True) -> RunSpec:
     return structs.replace(spec, recipe=named, options=options, system=spec.system or recipe.system)
 
 
-def settled(spec: RunSpec, folder: RunFolder, *, trust: bool) -> RunSpec:
-    """Return a run's settings with its recipe, and what new runs have: seeds a sample, and the checkpoint's own sampling.
-
-    A run that is there goes on by the rules with which it began. Judges decode greedily. Raises as `with_recipe`.
-    """
-    spec = with_recipe(spec, trust=trust)
-    before = folder.meta().spec if folder.exists() else None
-    sampling = spec.options.sampling
-    if sampling is None and spec.model.partition(":")[0] in CHECKPOINT_KINDS and spec.benchmark not in JUDGE_RUNS:
-        sampling = AUTO if before is None or before.options.sampling is not None else None
-    seeds = "sample" if before is None else before.seeds
-    return structs.replace(spec, seeds=seeds, options=structs.replace(spec.options, sampling=sampling))
-
-
 def _read(path: Path) -> Recipe:
     regular_file(path)
     if path.stat().st_size > MOST_BYTES:
@@ -153,6 +136,8 @@ def _read(path: Path) -> Recipe:
 
 
 def _recipe(path: Path, name: str, table: dict[str, Any]) -> Recipe:
+    from snellen.runs.plan.document import checked_table
+
     table = checked_table(path, name, table, DRAWN | WORDS | {*FRAMES, *SIZES})
     parts = {"generation": DRAWN, "media": {*FRAMES, *SIZES}}
     tables = {part: {key: table[key] for key in known if key in table} for part, known in parts.items()}

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark, Headline, ModelFacts, checked_data
-from snellen.benchmarks.controls import controlled
 from snellen.engine.data_paths import holds_built_set, located, same_questions
 from snellen.engine.folder_checks import is_own
 from snellen.engine.resume import verified_meta, with_size, without_record
@@ -23,7 +22,7 @@ from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.coordinates import chosen, reread, with_coordinates
 from snellen.runs.settings import find_benchmark
 from snellen.runs.status import State, present_state
-from snellen.runs.trust import find_named, guarded
+from snellen.runs.trust import controlled, find_named, guarded
 from snellen.text import pretty_json
 from snellen.types import Metric, Record, Sample
 

@@ -24,12 +24,13 @@ from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import DataError, UsageError
 from snellen.redaction import redact_lines
 from snellen.redaction.gold import WITHHELD, strike
+from snellen.scoring import statistics
 from snellen.scoring.extract.base import READING_VERSION
 from snellen.scoring.readings import PROFILE, READER, STAGE, score_reading
 from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scorers import NOT_JUDGED
 from snellen.scoring.scores import RepeatScorer, ScoreBuilder, Scores, score_record
-from snellen.scoring.statistics import mean, repeat_metrics, with_cluster
+from snellen.scoring.statistics import mean, with_cluster
 from snellen.types import Metric, Record, Response, Sample, Score
 
 if TYPE_CHECKING:
@@ -571,7 +572,7 @@ class SummaryBuilder:
             metrics[profile] = with_cluster(
                 [
                     *_summed(benchmark, table, profile),
-                    *(repeat_metrics(table) if self._repeated else ()),
+                    *(statistics.repeat_metrics(table) if self._repeated else ()),
                     *calibration,
                 ],
                 benchmark.cluster,

@@ -13,15 +13,19 @@ from msgspec import structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.controls import controlled
-from snellen.engine.run_folder import JUDGED, LABELLED, READ, RunFolder, RunSpec
+from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, LABELLED, READ, RunFolder, RunSpec
 from snellen.engine.subset import Subset, read_subset, with_subset
-from snellen.models.base import DEFAULTS, ModelOptions, ModelSettings
-from snellen.runs.trust import find_named
+from snellen.models.base import AUTO, DEFAULTS, ModelOptions, ModelSettings
+from snellen.models.registry import ENGINE_KINDS
+from snellen.runs.trust import controlled, find_named
 from snellen.setting import explain, settings_of
 from snellen.types import Generation, MediaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+CHECKPOINT_KINDS = ("local", *ENGINE_KINDS)
+"""Kinds of models whose own sampling is the default."""
 
 
 class RunLimits(TypedDict, total=False):
@@ -111,6 +115,30 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
 
         spec["shard"] = str(parse_shard(spec["shard"]))  # 01/3 is the part 1/3
     return RunSpec(**{**spec, "benchmark": benchmark, "model": model, "data": data, "options": options})
+
+
+def with_sampling(spec: RunSpec, *, trust: bool = True) -> RunSpec:
+    """Return a run's settings with those of the recipe that they name. Raises as `snellen.runs.recipes.with_recipe`."""
+    if spec.options.sampling is None:
+        return spec
+    from snellen.runs.recipes import with_recipe
+
+    return with_recipe(spec, trust=trust)
+
+
+def settled(spec: RunSpec, folder: RunFolder, *, trust: bool) -> RunSpec:
+    """Return a run's settings with its recipe, and what new runs have: seeds a sample, and the checkpoint's own sampling.
+
+    A run that is there goes on by the rules with which it began. Judges decode greedily. Raises as
+    `snellen.runs.recipes.with_recipe`.
+    """
+    spec = with_sampling(spec, trust=trust)
+    before = folder.meta().spec if folder.exists() else None
+    sampling = spec.options.sampling
+    if sampling is None and spec.model.partition(":")[0] in CHECKPOINT_KINDS and spec.benchmark not in JUDGE_RUNS:
+        sampling = AUTO if before is None or before.options.sampling is not None else None
+    seeds = "sample" if before is None else before.seeds
+    return structs.replace(spec, seeds=seeds, options=structs.replace(spec.options, sampling=sampling))
 
 
 def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: bool = False) -> Benchmark:

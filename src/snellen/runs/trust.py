@@ -24,7 +24,6 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.benchmarks.controls import controlled
 from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions, table_places
 from snellen.engine.folder_checks import is_own
 from snellen.engine.run_folder import RunFolder, RunMeta
@@ -92,6 +91,15 @@ def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
     """
     found = controlled(find_named(meta.spec.benchmark, folder, trust=trust), meta.spec.control)
     return guarded(found, folder, meta, trust=trust)
+
+
+def controlled(benchmark: Benchmark, control: str) -> Benchmark:
+    """Return the benchmark with its samples changed as a run's `control` says (snellen.benchmarks.controls); "": as it is."""
+    if not control:
+        return benchmark
+    from snellen.benchmarks import controls
+
+    return controls.controlled(benchmark, control)
 
 
 def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark:

@@ -39,7 +39,6 @@ from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
 from snellen.benchmarks.table.wording import is_plain, prompt_writer
 from snellen.errors import DataError, UsageError
 from snellen.media.sampling import frames_rule
-from snellen.media.tiles import grid, with_tiles
 from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE, SENT, SIDES, Coordinates
 from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
@@ -229,6 +228,8 @@ def _chosen(declaration: Declaration, data: Data) -> Declaration:
             raise UsageError(f"-o subtitles={shown}: frames, full, between or off was expected")
         declaration = structs.replace(declaration, frames=structs.replace(declaration.frames, subtitles=shown))
     if tiles := data.options.get(TILES, declaration.tiles):
+        from snellen.media.tiles import grid
+
         grid(tiles)
     documents = chosen_pages(declaration.documents, data.options)
     return structs.replace(declaration, documents=documents, tiles=tiles)
@@ -291,6 +292,12 @@ def prompts_of(rules: TableRules) -> PromptWriter:
     elif not rules.declared and not style.is_worded:
         write = requests(style, in_question=rules.in_question)
     asked = partial(requested_prompt, structs.replace(style, after="\n{request}"), asks)
+    tiled = None
+    if rules.declaration.tiles:
+        from snellen.media.tiles import grid, with_tiles
+
+        columns, rows = grid(rules.declaration.tiles)
+        tiled = partial(with_tiles, columns=columns, rows=rows)
     shows_letters = isinstance(rules.spec("options"), Cell) and not rules.declared and is_plain(style)
 
     def written(question: Question) -> Prompt:
@@ -300,7 +307,7 @@ def prompts_of(rules: TableRules) -> PromptWriter:
             prompt = (asked if rules.adds_request and question.kind in SIDES else write)(question)
         if question.history or question.system:
             prompt = structs.replace(prompt, history=question.history, system=question.system)
-        return with_tiles(prompt, *grid(rules.declaration.tiles)) if rules.declaration.tiles else prompt
+        return prompt if tiled is None else tiled(prompt)
 
     return written
 

@@ -27,15 +27,16 @@ from snellen.scoring.statistics.prediction_powered import (
     prediction_powered,
     reviewed_share,
 )
-from snellen.scoring.statistics.repeats import Spread, repeat_metrics, spread
 
 if TYPE_CHECKING:
     from snellen.scoring.statistics.multiple import holm, letters
     from snellen.scoring.statistics.paired import Comparison, DropTest, compare, drop_test, smallest_detectable
+    from snellen.scoring.statistics.repeats import Spread, repeat_metrics, spread
 
 _LATER = {
     "multiple": ("holm", "letters"),
     "paired": ("Comparison", "DropTest", "compare", "drop_test", "smallest_detectable"),
+    "repeats": ("Spread", "repeat_metrics", "spread"),
 }
 
 
