@@ -229,7 +229,8 @@ class LocalModel(Model):
     @cached_property
     def _sampling(self) -> OwnSampling:
         """Return what samples. Raises PreflightError."""
-        return OwnSampling(self._options, self._found().folder, self.name)
+        folder = self._found().folder if self._path else None  # weights that were shared may have none
+        return OwnSampling(self._options, folder, self.name)
 
     def _decoding(self) -> dict[str, Any]:
         """Return cache and compilation where they are not the usual ones: near ties may fall the other way with them."""
