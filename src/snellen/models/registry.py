@@ -109,6 +109,8 @@ API_KINDS = tuple(kind for kind, row in KINDS.items() if row.factory == _API)
 """Kinds that send questions to a server, without tools."""
 ENGINE_KINDS = ("vllm", "sglang")
 """Kinds that run a checkpoint in an inference engine inside this process."""
+CHECKPOINT_KINDS = ("local", *ENGINE_KINDS)
+"""Kinds of models whose own sampling is the default."""
 TORCH_KINDS = ("local", "embedded")
 """Kinds that transformers runs inside this process."""
 _KIND_THEN = re.compile(

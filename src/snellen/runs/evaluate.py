@@ -18,11 +18,11 @@ from snellen.engine.progress import Display, Progress, ProgressCallback
 from snellen.engine.run_folder import RunFolder, RunMeta
 from snellen.errors import RunError, UsageError
 from snellen.models.base import NONE, Model, as_model
-from snellen.models.registry import runtime_of
+from snellen.models.registry import CHECKPOINT_KINDS, runtime_of
 from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 from snellen.runs.perform import default_folder, perform
 from snellen.runs.run import Run
-from snellen.runs.settings import CHECKPOINT_KINDS, RerunSettings, RunSettings, find_benchmark, run_spec, takes
+from snellen.runs.settings import RerunSettings, RunSettings, find_benchmark, run_spec, takes
 from snellen.runs.trust import guarded, require_table
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from snellen.engine.run_folder import RunSpec
 from snellen.errors import DataError, UsageError
 from snellen.media import check_settings
 from snellen.models.base import AUTO, CHECKPOINT, GREEDY, NONE, effective
-from snellen.runs.settings import CHECKPOINT_KINDS
+from snellen.models.registry import CHECKPOINT_KINDS
 from snellen.sources.safe_paths import regular_file
 from snellen.toml_text import parse_toml
 from snellen.types import Generation, MediaSettings

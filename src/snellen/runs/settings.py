@@ -16,16 +16,12 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, LABELLED, READ, RunFolder, RunSpec
 from snellen.engine.subset import Subset, read_subset, with_subset
 from snellen.models.base import AUTO, DEFAULTS, ModelOptions, ModelSettings
-from snellen.models.registry import ENGINE_KINDS
+from snellen.models.registry import CHECKPOINT_KINDS
 from snellen.runs.trust import controlled, find_named
 from snellen.setting import explain, settings_of
 from snellen.types import Generation, MediaSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-CHECKPOINT_KINDS = ("local", *ENGINE_KINDS)
-"""Kinds of models whose own sampling is the default."""
 
 
 class RunLimits(TypedDict, total=False):
