@@ -81,6 +81,12 @@ def test_scores_beyond_1_have_a_mean_and_no_chance_to_be_right():
     assert not [name for name in found if "@" in name and not name.startswith("avg")]
 
 
+def test_questions_that_differ_no_more_than_their_replies_have_no_variance_between_them():
+    found = metrics_of([["A"] * 6 + ["B"], *[["A"] * 7] * 23])
+    assert found["variance/between_questions"].value == 0.0
+    assert found["variance/within_questions"].value == pytest.approx(1 / 168)
+
+
 def test_the_interval_is_that_of_questions_and_not_of_replies():
     few = metrics_of([["A"] * 64, ["B"] * 64] * 10)["avg@64"]
     assert few.n == 20

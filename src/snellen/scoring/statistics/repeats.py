@@ -56,7 +56,9 @@ def spread(scores: Scores) -> Spread | None:
     grand = float(value.mean())
     msb = float((counts * (means - grand) ** 2).sum()) / (questions - 1)
     n0 = (rows - float((counts**2).sum()) / rows) / (questions - 1)
-    return Spread(max(0.0, (msb - within) / n0), within, questions, rows / questions)
+    above = msb - within
+    between = above / n0 if above > 1e-12 * msb else 0.0  # equal but for rounding
+    return Spread(between, within, questions, rows / questions)
 
 
 def repeat_metrics(scores: Scores) -> list[Metric]:
