@@ -126,13 +126,17 @@ def require_axe() -> None:
 
 def check_accessibility(page: Any) -> None:
     """Fail on findings of axe-core that are serious or critical."""
+    serious = [finding for finding in findings(page) if finding[1] in ("serious", "critical")]
+    assert serious == []
+
+
+def findings(page: Any) -> list[tuple[str, str, list[str]]]:
+    """Return axe-core's findings: the rule, its impact, and the first three places."""
     source = axe_source()
     assert source is not None
     page.evaluate(source)
     result = page.evaluate("axe.run({resultTypes: ['violations'], preload: false})")
-    serious = [
-        (finding["id"], [node["html"][:160] for node in finding["nodes"][:3]])
+    return [
+        (finding["id"], finding["impact"], [node["html"][:160] for node in finding["nodes"][:3]])
         for finding in result["violations"]
-        if finding["impact"] in ("serious", "critical")
     ]
-    assert serious == []
