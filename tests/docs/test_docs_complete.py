@@ -119,3 +119,13 @@ def test_the_glossary_is_sorted_and_has_forty_terms_or_more():
 def test_no_page_asks_a_reader_to_put_a_key_on_the_command_line():
     for page in [*DOCS.glob("*.md"), ROOT / "README.md"]:
         assert "--api-key " not in page.read_text(encoding="utf-8"), page
+
+
+LOOKED_UP = ("catalogue", "changelog", "cli", "coverage", "declare", "declare-sets", "reproductions")
+"""Pages that scripts write from the code, and the changelog: nobody reads them from the top to the end."""
+
+
+@pytest.mark.parametrize("name", sorted(page.stem for page in DOCS.glob("*.md") if page.stem not in LOOKED_UP))
+def test_a_page_is_read_in_ten_minutes(name):
+    text = re.sub(r"^```.*?^```$", "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert len(re.findall(r"\S*\w\S*", text)) <= 1500

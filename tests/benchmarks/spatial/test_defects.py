@@ -19,7 +19,7 @@ from snellen.easi.external.lmms_eval import free_port
 from snellen.types import Text
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "easi-defects.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("easi-defects.md", "easi-faults.md"))
 ROWS = {
     int(cells[0]): cells
     for line in PAGE.splitlines()
