@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Video,
     )
 
-__version__ = "0.2.0.dev0"
+__version__ = "1.0.0"
 
 _HOMES = {
     "snellen.reports.runs": ("report",),
