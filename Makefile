@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo demo-reports test test-browser test-agents test-external bench coverage lint figures docs chromium axe sandbox clean
+.PHONY: demo demo-reports test test-installed test-browser test-agents test-external bench coverage lint figures docs chromium axe sandbox clean
 
 # Quiet: what the steps print is in a file, whose end is shown where one fails.
 demo: $(VENV)/.installed-local
@@ -59,6 +59,10 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 test: $(VENV)/.installed-dev chromium axe sandbox lint
 	$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents and not external"
+
+# The tests marked `installed`, on the wheel of this checkout, or on WHEEL, in an environment that the checkout is not in.
+test-installed: $(VENV)/.installed-dev
+	$(BIN)/python scripts/installed_tests.py $(WHEEL)
 
 test-browser: $(VENV)/.installed-dev chromium axe
 	$(BIN)/pytest -m browser

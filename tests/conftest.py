@@ -7,6 +7,7 @@ import importlib
 import os
 import shutil
 import signal
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from pkgutil import walk_packages
@@ -60,6 +61,13 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNELLEN_DATA", str(tmp_path_factory.mktemp("snellen-data")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def package_of_the_wheel() -> None:
+    """Where `make test-installed` runs the tests, the package is the installed one, and not that of the checkout."""
+    if "SNELLEN_TEST_INSTALLED" in os.environ:
+        assert Path(snellen.__file__).is_relative_to(sysconfig.get_path("purelib")), snellen.__file__
 
 
 @pytest.fixture(scope="session")

@@ -27,18 +27,19 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def install(wheel: Path, folder: Path, extra: str = "") -> Path:
-    """Make an environment with the wheel, its requirements and those of the extra. Returns its programs' folder."""
+def install(wheel: Path, folder: Path, extra: str = "", tools: Iterable[str] = ()) -> Path:
+    """Make an environment with the wheel, its requirements, those of the extra, and tools. Returns its programs' folder."""
+    programs = prepare(wheel, folder, extra, tools)
+    target = f"{wheel}[{extra}]" if extra else str(wheel)
+    pip("--python", str(programs / "python"), "install", "--no-index", target)
+    return programs
+
+
+def prepare(wheel: Path, folder: Path, extra: str = "", tools: Iterable[str] = ()) -> Path:
+    """Make an environment that holds all but the wheel itself. Returns its programs' folder."""
     venv.create(folder, with_pip=False)
     (site,) = folder.glob("lib/python*/site-packages")
-    link(closure(requirements(wheel), extra), site)
-    pip(
-        "--python",
-        str(folder / "bin" / "python"),
-        "install",
-        "--no-index",
-        f"{wheel}[{extra}]" if extra else str(wheel),
-    )
+    link(closure([*requirements(wheel), *map(Requirement, tools)], extra), site)
     return folder / "bin"
 
 

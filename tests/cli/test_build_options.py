@@ -11,6 +11,8 @@ import pytest
 
 from snellen.questions.verify import verify_set
 
+pytestmark = pytest.mark.installed
+
 LEVELS = ("order", "genus", "species")
 GENERA = {"gull": ("herring gull", "ivory gull", "common gull"), "tern": ("arctic tern", "fairy tern")}
 SONGBIRDS = {

@@ -12,6 +12,8 @@ from PIL import Image
 
 from servers import fast
 
+pytestmark = pytest.mark.installed
+
 ROWS = 3
 
 

@@ -25,6 +25,8 @@ from snellen.runs.check.finding import KINDS
 from snellen.sources.blobs import FileBlob
 from snellen.types import Image, Sample, Text
 
+pytestmark = pytest.mark.installed
+
 Snellen = Callable[..., Any]
 COLOURS = ("red", "green", "blue", "pink")
 

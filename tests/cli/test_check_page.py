@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image
+
+pytestmark = pytest.mark.installed
 
 Snellen = Callable[..., Any]
 

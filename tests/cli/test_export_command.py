@@ -19,6 +19,8 @@ from snellen.formats.writers import Exported, Writer, write_lines
 from snellen.runs.export import export, file_name
 from snellen.types import Record, Sample
 
+pytestmark = pytest.mark.installed
+
 Snellen = Callable[..., Any]
 
 

@@ -14,6 +14,8 @@ from snellen.cli.app import build
 from snellen.cli.benchmark_options import own_options, tell_apart
 from snellen.cli.suggestions import _descend
 
+pytestmark = pytest.mark.installed
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 

@@ -17,6 +17,8 @@ from snellen.cli.app import build
 from snellen.cli.benchmark_options import own_options
 from snellen.cli.help_page import MOST, NO_PANEL, group_of, spelled, words
 
+pytestmark = pytest.mark.installed
+
 OPTIONS_BEFORE = Path(__file__).parent / "data" / "options_before.txt"
 """Options of version 0.2, as docs/cli.md had them: command, names, value (`/` stands for `|`)."""
 VALUES = {"NUMBER": "1", "PATH": "here", "METRIC=VALUE": "accuracy=0.5"}

@@ -8,6 +8,8 @@ import pytest
 
 from snellen.cli import main
 
+pytestmark = pytest.mark.installed
+
 
 def test_the_sets_of_model_cards_are_listed_the_commonest_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--cards", "--json"]) == 0

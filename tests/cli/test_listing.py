@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import names
+
+pytestmark = pytest.mark.installed
 
 
 def test_the_list_has_at_most_one_line_a_benchmark_and_every_benchmark_or_its_suite(snellen):

@@ -19,6 +19,8 @@ from snellen.runs.plan.document import read_plan
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Prompt, Sample, Video
 
+pytestmark = pytest.mark.installed
+
 IN_PROCESS = (*TORCH_KINDS, *ENGINE_KINDS)
 
 

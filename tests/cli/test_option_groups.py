@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from msgspec import structs
 
 from snellen import evaluate
@@ -15,6 +16,8 @@ from snellen.models.base import ModelOptions
 from snellen.runs.settings import run_spec
 from snellen.setting import settings_of
 from snellen.types import Generation, MediaSettings
+
+pytestmark = pytest.mark.installed
 
 
 def test_omitted_options_give_the_default_settings_of_a_model():

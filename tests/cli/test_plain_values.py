@@ -16,6 +16,8 @@ from snellen.cli import main
 from snellen.cli.app import COMMANDS, build
 from snellen.errors import UsageError
 
+pytestmark = pytest.mark.installed
+
 WORDS = [
     "",
     "0",

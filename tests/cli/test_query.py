@@ -23,6 +23,8 @@ from snellen.errors import BadRequestError, RunError
 from snellen.runs import query
 from snellen.types import Prompt, Response
 
+pytestmark = pytest.mark.installed
+
 Snellen = Callable[..., Any]
 SECRET = replace(ARITHMETIC, name="secret", restricted=True)
 

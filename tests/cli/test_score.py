@@ -24,6 +24,8 @@ from snellen.errors import StorageError
 from snellen.runs.external_answers import ROW_READINGS
 from snellen.types import Prompt, Sample, Score, Text
 
+pytestmark = pytest.mark.installed
+
 
 def lenient(sample: Any, reply: str) -> Score:
     """Right where the number is anywhere in the reply."""

@@ -13,6 +13,8 @@ import pytest
 
 from snellen.cli import main
 
+pytestmark = pytest.mark.installed
+
 PLUGIN = """
 from pathlib import Path
 from snellen.benchmarks.base import Benchmark

@@ -10,6 +10,8 @@ from snellen.cli import main
 from snellen.cli.suggestions import COMMAND_OF, OPTION_OF
 from snellen.models.api.services import service
 
+pytestmark = pytest.mark.installed
+
 
 def refused(capsys, line: str) -> str:
     """What stands on stderr for a command line that is refused, in one line."""

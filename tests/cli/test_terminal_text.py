@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.installed
+
 EVIL = "\x1b[31mred\x1b[2K\x1b[1A\x1b[8mhidden\x1b]0;title\x07\x9b2J\x1b7\rsnellen: all is well\u202e\u061c"
 OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|[0-9]*A|[0-9]*G)")
 """What rich writes for tables, panels and the progress bar."""

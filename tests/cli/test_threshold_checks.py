@@ -18,6 +18,8 @@ from snellen.runs.threshold_check import Threshold, check_metrics, parse_thresho
 from snellen.scoring.statistics import mean
 from snellen.types import Metric
 
+pytestmark = pytest.mark.installed
+
 Snellen = Callable[..., Any]
 SECOND = replace(ARITHMETIC, name="second")
 BARE = replace(

@@ -22,6 +22,8 @@ from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.runs.compare import compare
 
+pytestmark = pytest.mark.installed
+
 READERS = {
     "score": ("score", "evil"),
     "score with a setting": ("score", "evil", "--prompting", "cot"),

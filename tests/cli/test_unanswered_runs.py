@@ -12,6 +12,8 @@ import pytest
 
 from snellen.benchmarks import registry
 
+pytestmark = pytest.mark.installed
+
 Snellen = Callable[..., Any]
 
 

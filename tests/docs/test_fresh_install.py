@@ -28,12 +28,12 @@ sys.path[:0] = [
     *(str(TESTS / room) for room in ("models", "features", "benchmarks/vlm2", "benchmarks/fgbmk")),
 ]
 import drawn  # noqa: E402
-import fresh_environments  # noqa: E402
 import released  # noqa: E402
 import tiny_encoders  # noqa: E402
 import tiny_families  # noqa: E402
 from pages import DOCS, examples, steps  # noqa: E402
 
+import fresh_environments  # noqa: E402
 from benchmarks.fika import made  # noqa: E402
 from servers.oracle import OracleServer, SentQuestion  # noqa: E402
 

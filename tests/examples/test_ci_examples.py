@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,11 +18,16 @@ from snellen import evaluate
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 
-CI = Path(__file__).parent.parent.parent / "examples" / "ci"
+sys.path.insert(0, str(Path(__file__).parent))
+from github_workflow import Job, defaults
+
+import fresh_environments
+
+ROOT = Path(__file__).parent.parent.parent
+CI = ROOT / "examples" / "ci"
 ACTION = yaml.safe_load((CI / "action" / "action.yml").read_text(encoding="utf-8"))
 WORKFLOW = yaml.safe_load((CI / "snellen.yml").read_text(encoding="utf-8"))
 STEPS = WORKFLOW["jobs"]["evaluate"]["steps"]
-EXPRESSION = re.compile(r"\$\{\{ *inputs\.([\w-]+) *\}\}")
 
 
 @pytest.fixture(scope="module")
@@ -46,25 +51,13 @@ def environment(commands: Path, **more: str) -> dict[str, str]:
     return {**base, "PATH": path, "OMP_NUM_THREADS": "1", **more}
 
 
-def script(name: str) -> dict[str, Any]:
-    (step,) = [step for step in ACTION["runs"]["steps"] if step.get("name") == name]
-    return dict(step)
-
-
 def act(name: str, folder: Path, commands: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    """Run one step of the action with these inputs, as GitHub does: `bash -eo pipefail`."""
-    step = script(name)
-    values = {key: str(entry.get("default", "")) for key, entry in ACTION["inputs"].items()}
-    values |= {key.replace("_", "-"): value for key, value in inputs.items()}
-    variables = {key: EXPRESSION.sub(lambda m: values[m[1]], str(value)) for key, value in step["env"].items()}
-    return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        cwd=folder,
-        env=environment(commands, **variables, GITHUB_STEP_SUMMARY=str(folder / "summary.md")),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    """Run one step of the action with these inputs."""
+    (step,) = [step for step in ACTION["runs"]["steps"] if step.get("name") == name]
+    given = {key.replace("_", "-"): value for key, value in inputs.items()}
+    variables = environment(commands, GITHUB_STEP_SUMMARY=str(folder / "summary.md"))
+    (done,) = Job(folder, variables, inputs=defaults(ACTION) | given).run([step]).done
+    return done
 
 
 def test_the_action_fails_on_a_drop_and_passes_without_one(folder: Path, commands: Path):
@@ -118,6 +111,39 @@ def test_the_workflows_own_scripts_replace_the_baseline(folder: Path, tmp_path: 
         (tmp_path / "results" / name / "who").write_text(name)
     subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, check=True)
     assert (tmp_path / "results/baseline/who").read_text() == "candidate"
+
+
+def test_the_workflow_that_the_page_copies_runs_with_the_wheel_from_install_to_comparison(tmp_path: Path):
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    (tmp_path / "snellen").symlink_to(ROOT)
+    for command in re.findall(r"^\$ (mkdir -p \.github.*|cp .*examples/ci/.*)$", page, re.M):
+        subprocess.run(["bash", "-ec", command], cwd=tmp_path, check=True)
+    workflow = yaml.safe_load((tmp_path / ".github/workflows/snellen.yml").read_text(encoding="utf-8"))
+    wheel = fresh_environments.build_wheel(tmp_path)
+    programs = fresh_environments.prepare(wheel, tmp_path / "environment", "local", ["pip"])
+    for step in workflow["jobs"]["evaluate"]["steps"]:
+        if step.get("uses", "").startswith("./"):
+            step["with"]["package"] = f"{wheel}[local]"
+    variables = {name: value for name, value in environment(programs).items() if name != "PYTHONPATH"}
+    variables |= {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1", "HF_HUB_OFFLINE": "1"}
+    printed = []
+    for event, matched in (("push", ""), ("pull_request", "snellen-baseline-1")):
+        shutil.rmtree(tmp_path / "results/candidate", ignore_errors=True)
+        github = {"event_name": event, "sha": "2", "ref": "refs/heads/main"}
+        job = Job(tmp_path, variables, github, steps={"baseline.outputs.cache-matched-key": matched})
+        job.run(workflow["jobs"]["evaluate"]["steps"])
+        printed.append("".join(done.stdout for done in job.done))
+        assert not job.failed, job.done[-1].stderr
+        saved = {"actions/cache/save"} if event == "push" else set()
+        assert set(job.skipped) == saved | {
+            "actions/checkout",
+            "actions/cache/restore",
+            "actions/setup-python",
+            "actions/upload-artifact",
+        }
+    assert "::warning::There is no baseline yet" in printed[0] and "PASS  accuracy" in printed[0]
+    assert "PASS  B = results/candidate is not significantly worse than A = results/baseline" in printed[1]
+    assert sorted(path.name for path in (tmp_path / "results/junit").iterdir()) == ["compare.xml", "run.xml"]
 
 
 def pytest_of_the_model(folder: Path, commands: Path, **variables: str) -> subprocess.CompletedProcess[str]:
