@@ -63,10 +63,21 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+INSTALLED = "SNELLEN_TEST_INSTALLED" in os.environ
+"""`make test-installed` runs the tests, in an environment without the extras that other tests import."""
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the files without a test of the installed package, where those are run."""
+    if INSTALLED and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        return "mark.installed" not in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def package_of_the_wheel() -> None:
-    """Where `make test-installed` runs the tests, the package is the installed one, and not that of the checkout."""
-    if "SNELLEN_TEST_INSTALLED" in os.environ:
+    """Check that `make test-installed` tests the installed package, and not that of the checkout."""
+    if INSTALLED:
         assert Path(snellen.__file__).is_relative_to(sysconfig.get_path("purelib")), snellen.__file__
 
 

@@ -64,6 +64,8 @@ def test_an_archive_or_repository_is_a_requirement_that_pip_parses(noted, note, 
     assert (parsed.name, parsed.extras, parsed.url) == ("snellen", {"local"}, url)
 
 
-@pytest.mark.parametrize("note", [None, [], {}, {"url": None}, "x"])
+@pytest.mark.parametrize(
+    "note", [None, [], {}, {"url": None}, "x", {"url": "file:///gone/snellen-1.0.0-py3-none-any.whl"}]
+)
 def test_an_index_is_named_where_nothing_else_is_noted(noted, note):
     assert noted(note) == "pip install 'snellen[local]'"

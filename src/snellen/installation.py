@@ -19,9 +19,9 @@ def install_command(extra: str) -> str:
     if SOURCE.name == "src" and _is_checkout(SOURCE.parent):
         return f"pip install -e {shlex.quote(f'{SOURCE.parent}[{extra}]')}"
     url, revision = _origin()
-    if not url:
-        return f"pip install 'snellen[{extra}]'"
     folder = Path(unquote(urlsplit(url).path))
+    if not url or (url.startswith("file:") and folder.suffix == ".whl" and not folder.exists()):
+        return f"pip install 'snellen[{extra}]'"
     if url.startswith("file:") and _is_checkout(folder):
         return f"pip install {shlex.quote(f'{folder}[{extra}]')}"
     if url.startswith("file:") and not folder.exists():
