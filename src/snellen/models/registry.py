@@ -21,6 +21,8 @@ KINDS_ELSEWHERE = {
     **dict.fromkeys(("openai-api", "litellm", "ollama"), "api"),
     **dict.fromkeys(("claude", "claude-api"), "anthropic"),
     **dict.fromkeys(("google", "google-genai", "googleai"), "gemini"),
+    **dict.fromkeys(("aws", "amazon", "amazon-bedrock"), "bedrock"),
+    **dict.fromkeys(("vertexai", "vertex-ai", "vertex_ai", "google-vertex"), "vertex"),
     **dict.fromkeys(("azure-openai", "openai-azure", "azureai"), "azure"),
     **dict.fromkeys(("hf", "huggingface", "transformers", "hub"), "local"),
 }
@@ -69,6 +71,8 @@ KINDS = {
     "gemini": Kind(SERVER, _API, "Google's Gemini API: gemini:gemini-…"),
     "openrouter": Kind(SERVER, _API, "OpenRouter: openrouter:qwen/qwen3-vl-8b-instruct"),
     "azure": Kind(SERVER, _API, "a deployment at Azure OpenAI: azure:DEPLOYMENT --base-url https://…"),
+    "bedrock": Kind(SERVER, _API, "Amazon Bedrock: bedrock:MODEL or its inference profile; needs the extra `bedrock`"),
+    "vertex": Kind(SERVER, _API, "Vertex AI: vertex:gemini-… or vertex:claude-…; needs the extra `vertex`"),
     "local": Kind(
         IN_PROCESS,
         "snellen.models.local.model:open_model",

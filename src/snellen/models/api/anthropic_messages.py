@@ -27,7 +27,7 @@ _UNSCALED = b',"transformations":{"oversized_image":"error"}'
 class MessagesWriter(BodyWriter):
     """Turns prompts into bodies of `POST /v1/messages`."""
 
-    fixed_fields: ClassVar[tuple[str, ...]] = ("model", "messages", "stream", "system")
+    fixed_fields: ClassVar[tuple[str, ...]] = ("model", "messages", "stream", "system", "anthropic_version")
     takes_videos: ClassVar[bool] = False
     takes_files: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"system", "history"})
@@ -40,7 +40,9 @@ class MessagesWriter(BodyWriter):
     def head(self, system: str) -> bytes:
         """Return what stands before the first turn; the system text is a member of the body."""
         text = b'"system":' + msgspec.json.encode(system) + b"," if system else b""
-        return b'{"model":' + msgspec.json.encode(self.model) + b"," + text + b'"messages":['
+        version = self.row.anthropic_version
+        opening = {"anthropic_version": version} if version else {"model": self.model}
+        return msgspec.json.encode(opening)[:-1] + b"," + text + b'"messages":['
 
     def media_part(self, part: Image | Video, encoded: Encoded) -> tuple[bytes, Piece, bytes]:
         """Return an image block."""

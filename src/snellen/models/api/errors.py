@@ -33,6 +33,11 @@ _NO_CREDIT = re.compile(
 _NO_CREDIT_WORDS = re.compile(r"exceeded your current quota.{0,40}billing|credit balance is too low", re.IGNORECASE)
 _GOOGLE_KEY = "API_KEY_INVALID"
 """Google answers a wrong key with status 400 and this reason."""
+_AMAZON_STATUS = {
+    **dict.fromkeys(("ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException"), 401),
+    **{"ModelErrorException": 500},  # 424 in the service's model: the model failed, not the request
+}
+"""Statuses of errors at AWS whose own status says less."""
 STATUS_OF_TYPE = {
     **{"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402},
     **{"permission_error": 403, "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429},
@@ -94,6 +99,10 @@ def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelEr
             reply = json_or_none(body)
             reply = reply[0] if isinstance(reply, list) and reply else reply
             wait_s = retry_in_body(reply.get("error") if isinstance(reply, dict) else None, message)
+    if kind := headers.get("x-amzn-errortype", "").partition(":")[0]:
+        code, status = excerpt(kind.encode("utf-8", "replace"), _CODE_CHARACTERS), _AMAZON_STATUS.get(kind, status)
+        if kind == "ServiceQuotaExceededException":
+            return NoCreditError(f"HTTP {status}: {message}", "Raise the quota at AWS, then run the same command again.")
     if status == 400 and _GOOGLE_KEY.encode() in body[:_READ_FOR_REASON]:
         status = 401
     return from_code(status, message, code, wait_s)

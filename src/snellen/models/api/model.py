@@ -58,7 +58,7 @@ class ApiModel(Model):
     Args:
         name: as typed after --model, with or without the leading kind.
         options: base URL, name of the key's variable, generation and media settings, extra body, prices, timeout.
-        kind: api, openai, anthropic, gemini, openrouter or azure.
+        kind: api, openai, anthropic, gemini, openrouter, azure, bedrock or vertex.
 
     Raises:
         UsageError: no model name, an option that only local models or other services know, an address or an extra body
@@ -148,7 +148,10 @@ class ApiModel(Model):
         # A transport of its own: its timeout is shorter, and it goes when the check is done.
         key = self.protocol.key()
         transport = Transport(
-            self._endpoint, self.protocol.headers(key), min(preflight.TIMEOUT_S, self._options.timeout_s)
+            self._endpoint,
+            self.protocol.headers(key),
+            min(preflight.TIMEOUT_S, self._options.timeout_s),
+            self.protocol.credentials(key),
         )
         try:
             wait_s = self._options.start_patience_s()
@@ -322,8 +325,9 @@ class ApiModel(Model):
         # aiohttp takes 0.1 s to import, which a run without requests does not need.
         from snellen.models.api.transport import Transport
 
-        headers = self.protocol.headers(self.protocol.key())
-        self._transport = Transport(self._endpoint, headers, self._options.timeout_s)
+        key = self.protocol.key()
+        headers, credentials = self.protocol.headers(key), self.protocol.credentials(key)
+        self._transport = Transport(self._endpoint, headers, self._options.timeout_s, credentials)
         return self._transport
 
     async def close(self) -> None:

@@ -62,6 +62,8 @@ async def check(transport: Transport, protocol: ServiceProtocol, has_key: bool) 
         PreflightError: nothing answers, the key is missing or not accepted, there is no such endpoint, or the server
             lists its models and this one is not among them.
     """
+    if protocol.row.cloud:
+        return await _check_cloud(transport, protocol)
     endpoint, model, key_name = protocol.endpoint, protocol.model, " or ".join(protocol.key_names)
     if not has_key and endpoint.host in KEY_HOSTS:
         raise PreflightError(
@@ -102,6 +104,22 @@ async def check(transport: Transport, protocol: ServiceProtocol, has_key: bool) 
             f"{endpoint} has no chat completions: /models and /chat/completions answer HTTP {probe.status}.",
             "--base-url must end where /models and /chat/completions begin, which is mostly at /v1.",
         )
+
+
+async def _check_cloud(transport: Transport, protocol: ServiceProtocol) -> None:
+    """Send a question without content to a model in a cloud, which must refuse it: there is no list at that address.
+
+    Raises:
+        PreflightError: nothing answers, the credentials are not accepted, or there is no such model.
+    """
+    title, url = protocol.row.title, protocol.url()
+    reply = await _ask(transport, protocol.endpoint, url.removeprefix(str(protocol.endpoint)), b"{}")
+    if 400 > reply.status >= 200 or reply.status in (400, 422, 429):
+        return
+    error = protocol.read_error(reply.status, reply.headers, reply.body)
+    if reply.status >= 500:
+        raise ServerDownError(f"{title} answers at {protocol.endpoint}: {error.message}", "Try again when it is up.")
+    raise PreflightError(f"{title} refuses {protocol.model!r} at {protocol.endpoint}: {error.message}", error.hint)
 
 
 def _listing_path(protocol: ServiceProtocol) -> str:

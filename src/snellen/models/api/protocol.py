@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from msgspec import structs
@@ -24,9 +24,12 @@ from snellen.models.base import ModelOptions
 from snellen.models.image_tokens import ImageLimit
 from snellen.types import NOWHERE, Prompt, Response
 
+if TYPE_CHECKING:
+    from snellen.models.api.cloud import Credentials
+
 LOW_DETAIL_SIDE = 512
 """Pixels of the longest side that OpenAI keeps with `--detail low`."""
-REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id")
+REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-goog-request-id", "x-amzn-requestid")
 
 
 class _ProtocolForms(NamedTuple):
@@ -41,6 +44,7 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "responses": ("openai_responses:ResponsesWriter", "openai_responses:read_response"),
     "messages": ("anthropic_messages:MessagesWriter", "anthropic_messages:read_message"),
     "gemini": ("gemini_content:GeminiWriter", "gemini_content:read_generated"),
+    "converse": ("bedrock_converse:ConverseWriter", "bedrock_converse:read_converse"),
 }
 """Places of the writer and the reader of each protocol in this package. A run imports those of its own service."""
 
@@ -71,14 +75,19 @@ class ServiceProtocol:
     def __init__(self, kind: str, model: str, options: ModelOptions) -> None:
         self.kind = kind
         self.model = model
-        self.name = service_name(kind, options)
+        self.name = service_name(kind, model, options)
         self.row = service(self.name)
-        self.endpoint: Endpoint = self.row.endpoint(options.base_url, model)
+        self._key_env = options.key_env
+        self._place: dict[str, str] = {}
+        if self.row.cloud:
+            from snellen.models.api.cloud import find_place
+
+            self._place = find_place(self.row, options.base_url, signed=self.key() is None)
+        self.endpoint: Endpoint = self.row.endpoint(options.base_url, model, self._place)
         forms = _forms(self.row.protocol)
         self.writer = forms.writer(model, options, self.row)
         self._read = forms.read
         self.writer.limit = _image_limit(kind, str(self.endpoint), model, options.detail)
-        self._key_env = options.key_env
 
     async def write(self, prompt: Prompt) -> Body:
         """Return the body of one question. Raises InputError."""
@@ -120,14 +129,15 @@ class ServiceProtocol:
         if status == 404:
             return f"Check the model's name: {self.row.title} may call it otherwise."
         if status in (400, 401, 403):
-            return f"Check the key ({' or '.join(self.key_names)}) and what it may use."
+            return f"Check the {self.key_words} and what it may use."
         return error.hint
 
     def url(self, path: str | None = None) -> str:
         """Return the address of a path of the service's row, by default that of a question. `{model}` is filled in."""
         if path is None:
             path = self.row.stream_path if self.writer.stream and self.row.stream_path else self.row.path
-        return self.endpoint.url(path.format(model=quote(self.model, safe="/")))
+        safe = "" if self.row.protocol == "converse" else "/"  # the whole name of a profile is one segment there
+        return self.endpoint.url(path.format(model=quote(self.model, safe=safe), **self._place))
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers of every request, the key among them and nowhere else."""
@@ -141,9 +151,25 @@ class ServiceProtocol:
         """Names of the variables that may hold the key: the user's, else the service's."""
         return (self._key_env,) if self._key_env else self.row.key_variables
 
+    @property
+    def key_words(self) -> str:
+        """Name for messages: the variables of the key, or the cloud's credentials."""
+        names = " or ".join(self.key_names)
+        if not self.row.cloud:
+            return f"key ({names})"
+        return f"credentials of {'AWS' if self.row.cloud == 'aws' else 'Google Cloud'}{f' or {names}' if names else ''}"
+
     def key(self) -> str | None:
         """Return the key, registered for redaction; None where there is none. Raises PreflightError, UsageError."""
-        return find_key(self._key_env, self.row.key_variables)
+        return find_key(self._key_env, self.row.key_variables) if self.key_names else None
+
+    def credentials(self, key: str | None) -> Credentials | None:
+        """Return the cloud's credentials for requests without a key; None elsewhere. Raises MissingExtraError."""
+        if key is not None or not self.row.cloud:
+            return None
+        from snellen.models.api.cloud import open_credentials
+
+        return open_credentials(self.row, self._place)
 
     def identity(self) -> dict[str, Any]:
         """Return what of the service can change an answer, beside model, address and settings; empty for `api`."""
@@ -169,8 +195,10 @@ def _image_limit(kind: str, address: str, model: str, detail: str) -> ImageLimit
     return ImageLimit(None if model_price is None else model_price.price.image_rule(detail), side)
 
 
-def service_name(kind: str, options: ModelOptions) -> str:
+def service_name(kind: str, model: str, options: ModelOptions) -> str:
     """Return the row of services.toml for a kind of model. Raises UsageError for --responses elsewhere."""
+    if kind == "vertex" and model.startswith("claude") and not options.responses:
+        return "vertex-anthropic"
     if not options.responses:
         return kind
     if kind != "openai":
@@ -187,7 +215,7 @@ def open_protocol(kind: str, model: str, options: ModelOptions) -> ServiceProtoc
     """Return the forms of one model.
 
     Args:
-        kind: api, openai, anthropic, gemini, openrouter or azure.
+        kind: api, openai, anthropic, gemini, openrouter, azure, bedrock or vertex.
         model: as the service calls it, without the kind.
         options: the model's settings.
 

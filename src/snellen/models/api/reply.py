@@ -18,9 +18,9 @@ STOP, LENGTH, REFUSED, BROKEN = "stop", "length", "refused", "broken"
 _WORDS = {
     STOP: "stop end_turn stop_sequence tool_use tool_calls function_call pause_turn completed eos eos_token",
     LENGTH: "length max_tokens max_output_tokens model_context_window_exceeded model_length max_length",
-    REFUSED: "content_filter refusal safety recitation blocklist prohibited_content spii image_safety "
+    REFUSED: "content_filter content_filtered guardrail_intervened refusal safety recitation blocklist prohibited_content spii image_safety "
     "image_prohibited_content image_recitation model_armor",
-    BROKEN: "other language malformed_function_call unexpected_tool_call too_many_tool_calls malformed_response error abort",
+    BROKEN: "other language malformed_function_call unexpected_tool_call too_many_tool_calls malformed_response malformed_model_output malformed_tool_use error abort",
 }
 _FINISH = {word: finish for finish, words in _WORDS.items() for word in words.split()}
 
@@ -30,7 +30,7 @@ THOUGHTS = re.compile(r"reason|think|thought|analysis", re.IGNORECASE)
 MEMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 """Names of members that hold calls and thinking, and of any that is shown to a reader."""
 _TURNS = {"chat": ("choices", 0, "message"), "messages": ("content",), "responses": ("output",),
-          "gemini": ("candidates", 0, "content", "parts")}  # fmt: skip
+          "gemini": ("candidates", 0, "content", "parts"), "converse": ("output", "message", "content")}  # fmt: skip
 """Place of the model's turn in a reply of each protocol: an object, or a list of its parts."""
 _ANSWER = {"content", "text", "output_text"}
 """Members and types of parts that hold the answer itself."""

@@ -42,8 +42,8 @@ def find_key(variable: str | None, usual: Sequence[str] = (DEFAULT_VARIABLE,)) -
     """
     require_variable(variable)
     names = (variable,) if variable else usual
-    name = next((each for each in names if _value(each)), names[0])
-    key = _value(name)
+    name = next((each for each in names if variable_value(each)), names[0])
+    key = variable_value(name)
     if key:
         redaction.register(key)
     if key and not (key.isascii() and key.isprintable() and " " not in key):
@@ -66,10 +66,11 @@ def find_key(variable: str | None, usual: Sequence[str] = (DEFAULT_VARIABLE,)) -
 
 def is_set(name: str) -> bool:
     """Return True if a variable is set, in the environment or in .env."""
-    return bool(_value(name))
+    return bool(variable_value(name))
 
 
-def _value(name: str) -> str:
+def variable_value(name: str) -> str:
+    """Return the value of a variable in the environment or in .env; "" for one that is not set."""
     return (os.environ.get(name) or dotenv_value(name) or "").strip()
 
 
@@ -89,7 +90,7 @@ def require_variable(variable: str | None) -> None:
 
 
 OVERRIDES_VARIABLE = "SNELLEN_SERVICES"
-PROVIDERS = ("openai", "anthropic", "gemini", "openrouter", "azure")
+PROVIDERS = ("openai", "anthropic", "gemini", "openrouter", "azure", "bedrock", "vertex")
 """Kinds of models that name a provider; `api` is any compatible server."""
 _VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 
@@ -102,6 +103,8 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
         protocol: which requests and replies it understands.
         base_url: address before the version; "": the user has to give one.
         base_url_variables, key_variables: environment variables, the first that is set counts.
+        cloud: whose credentials sign requests without a key, and name the region or project of addresses (`cloud`); "": none.
+        anthropic_version: member of the body in place of the model, which stands in the address; "": the model is sent.
         version: part of the path between the address and `path`, unless the address ends in a version already; "": none.
         key_header, key_form: the header that carries the key, and its value with `{key}`.
         headers: further headers of every request.
@@ -129,11 +132,13 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     title: str
-    protocol: Literal["chat", "responses", "messages", "gemini"]
+    protocol: Literal["chat", "responses", "messages", "gemini", "converse"]
     base_url: str
     path: str
     base_url_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
+    cloud: Literal["", "aws", "google"] = ""
+    anthropic_version: str = ""
     version: str = ""
     key_header: str = "Authorization"
     key_form: str = "Bearer {key}"
@@ -165,14 +170,19 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
         """Return True for the name of a model that thinks before it answers, whether asked to or not."""
         return bool(self.reasoning) and re.match(self.reasoning, model, re.IGNORECASE) is not None
 
-    def endpoint(self, base_url: str | None, model: str) -> Endpoint:
-        """Return the checked address, version included; `base_url` is that of the user, None: the variable's or the default.
+    def endpoint(self, base_url: str | None, model: str, place: Mapping[str, str] | None = None) -> Endpoint:
+        """Return the checked address, version included.
+
+        Args:
+            base_url: that of the user; None: the variable's or the default.
+            model: as the service calls it.
+            place: region or project of a cloud, for the default.
 
         Raises:
             UsageError: as `parse_endpoint`; there is no address.
         """
         variable = next((name for name in self.base_url_variables if os.environ.get(name)), "")
-        text = (base_url or os.environ.get(variable) or self.base_url).strip()
+        text = (base_url or os.environ.get(variable) or self.base_url.format(**(place or {}))).strip()
         if not text:
             raise UsageError(
                 f"{self.title} has an address of its own for each customer, and none is given.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import aiohttp
 from aiohttp import ClientTimeout, DummyCookieJar, Payload, TCPConnector
 from aiohttp.abc import AbstractStreamWriter
+from yarl import URL
 
 from snellen.errors import BadReplyError, BadRequestError, ModelTimeoutError, NetworkError
 from snellen.event_loop import off_loop
@@ -21,6 +22,8 @@ from snellen.redaction import redact_bytes
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
+
+    from snellen.models.api.cloud import Credentials
 
 CONNECT_S = 30.0
 LARGEST_REPLY = 8 * 2**20
@@ -47,13 +50,20 @@ class Transport:
     The number of connections is not limited here: the engine decides how many requests are in flight.
     """
 
-    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        credentials: Credentials | None = None,
+    ) -> None:
         """Open no connection yet.
 
         Args:
             endpoint: the server; every address that is asked lies on it.
             headers: of every request, the key among them (`ServiceProtocol.headers`).
             timeout_s: seconds for one exchange.
+            credentials: of a cloud, which add headers to each request.
         """
         headers = {
             "User-Agent": "snellen",
@@ -63,6 +73,7 @@ class Transport:
             **headers,
         }
         self._endpoint = endpoint
+        self._credentials = credentials
         proxy = find_proxy(endpoint)
         self._proxy = proxy_name(endpoint) if proxy else ""
         self._timeout_s = timeout_s
@@ -90,16 +101,23 @@ class Transport:
         """
         size = sum(map(len, pieces))
         data = b"".join(pieces) if size <= _JOINED_UP_TO else _Pieces(pieces, size)
-        if on_chunk is None:
-            return await self._request("POST", url, data=data)
-        return await self._request("POST", url, on_chunk, data=data, headers={"Accept": "text/event-stream"})
+        headers = {} if on_chunk is None else {"Accept": "text/event-stream"}
+        if self._credentials is None:
+            return await self._request("POST", url, on_chunk, data=data, headers=headers)
+        own = await self._credentials.headers("POST", url, pieces)
+        address = URL(url, encoded=True)  # as it was signed, without a character written otherwise
+        reply = await self._request("POST", address, on_chunk, data=data, headers={**headers, **own})
+        if reply.status in (401, 403) and await self._credentials.renew(reply.status, own):
+            own = await self._credentials.headers("POST", url, pieces)
+            reply = await self._request("POST", address, on_chunk, data=data, headers={**headers, **own})
+        return reply
 
     async def get(self, url: str) -> HttpReply:
         """Fetch an address. See `_request` for errors."""
         return await self._request("GET", url)
 
     async def _request(
-        self, method: str, url: str, on_chunk: Callable[[bytes], None] | None = None, **options: Any
+        self, method: str, url: str | URL, on_chunk: Callable[[bytes], None] | None = None, **options: Any
     ) -> HttpReply:
         """Make one exchange, whole or not at all.
 
