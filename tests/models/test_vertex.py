@@ -63,7 +63,11 @@ def account(private_key, monkeypatch, tmp_path):
     def write(origin: str) -> None:
         file = tmp_path / "account.json"
         facts = {"type": "service_account", "project_id": "my-project", "private_key_id": "k1", "client_id": "1"}
-        facts |= {"private_key": pem.decode(), "client_email": "eval@my-project.example", "token_uri": f"{origin}/token"}
+        facts |= {
+            "private_key": pem.decode(),
+            "client_email": "eval@my-project.example",
+            "token_uri": f"{origin}/token",
+        }
         file.write_text(json.dumps(facts))
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
 
@@ -116,10 +120,10 @@ def _decoded(text: str) -> bytes:
 def test_bodies_and_addresses_are_those_of_both_publishers(account):
     with TokenServer() as tokens:
         account(tokens.origin)
-        place = "/v1/projects/my-project/locations/global/publishers"
+        place = "projects/my-project/locations/global/publishers"
         for name, path in (
-            ("gemini-test", f"{place}/google/models/gemini-test:generateContent"),
-            ("claude-test@20250929", f"{place}/anthropic/models/claude-test%4020250929:rawPredict"),
+            ("gemini-test", f"/v1beta1/{place}/google/models/gemini-test:generateContent"),
+            ("claude-test@20250929", f"/v1/{place}/anthropic/models/claude-test%4020250929:rawPredict"),
         ):
             with CloudServer([CloudReply(answer(BODIES[name]))]) as server:
                 generation = Generation(max_tokens=20, top_k=3)
@@ -134,7 +138,7 @@ def test_bodies_and_addresses_are_those_of_both_publishers(account):
                     }
                 else:
                     assert body == {
-                        "anthropic_version": "vertex-2023-10-16",
+                        "anthropic_version": "2026-10-21",
                         "system": "Be brief.",
                         "messages": [{"role": "user", "content": "Which colour?"}],
                         "max_tokens": 20,
@@ -157,7 +161,7 @@ def test_the_host_follows_from_the_location(location, host, account, monkeypatch
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "other")
     if location:
         monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", location)
-    path = f"v1/projects/other/locations/{location or 'global'}/publishers/google/models/m:generateContent"
+    path = f"v1beta1/projects/other/locations/{location or 'global'}/publishers/google/models/m:generateContent"
     assert open_protocol("vertex", "m", ModelOptions()).url() == f"https://{host}/{path}"
 
 

@@ -196,4 +196,6 @@ _GOOGLE_HINT = f"Name a service account's file in {_FILE}, or type: gcloud auth 
 
 
 def _google_error(kind: type[ModelError], what: str, error: Exception) -> ModelError:
-    return kind(f"{what}: {excerpt(str(error.args[0] if error.args else error).encode('utf-8', 'replace'))}", _GOOGLE_HINT)
+    return kind(
+        f"{what}: {excerpt(str(error.args[0] if error.args else error).encode('utf-8', 'replace'))}", _GOOGLE_HINT
+    )

@@ -102,7 +102,9 @@ def from_status(status: int, headers: Mapping[str, str], body: bytes) -> ModelEr
     if kind := headers.get("x-amzn-errortype", "").partition(":")[0]:
         code, status = excerpt(kind.encode("utf-8", "replace"), _CODE_CHARACTERS), _AMAZON_STATUS.get(kind, status)
         if kind == "ServiceQuotaExceededException":
-            return NoCreditError(f"HTTP {status}: {message}", "Raise the quota at AWS, then run the same command again.")
+            return NoCreditError(
+                f"HTTP {status}: {message}", "Raise the quota at AWS, then run the same command again."
+            )
     if status == 400 and _GOOGLE_KEY.encode() in body[:_READ_FOR_REASON]:
         status = 401
     return from_code(status, message, code, wait_s)

@@ -63,7 +63,8 @@ async def check(transport: Transport, protocol: ServiceProtocol, has_key: bool) 
             lists its models and this one is not among them.
     """
     if protocol.row.cloud:
-        return await _check_cloud(transport, protocol)
+        await _check_cloud(transport, protocol)
+        return
     endpoint, model, key_name = protocol.endpoint, protocol.model, " or ".join(protocol.key_names)
     if not has_key and endpoint.host in KEY_HOSTS:
         raise PreflightError(
