@@ -218,6 +218,7 @@ class EndpointOptions:
         ModelOptions, "effort"
     )
     detail: Literal["auto", "low", "high", "original"] = option_of(ModelOptions, "detail")
+    prompt_cache: Literal["off", "auto", "5m", "30m", "1h", "12h"] = option_of(ModelOptions, "prompt_cache")
     responses: bool = option_of(ModelOptions, "responses")
     stream: bool = option_of(ModelOptions, "stream")
     extra_body: str | None = option_of(ModelOptions, "extra_body", default=None)

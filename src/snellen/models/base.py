@@ -62,6 +62,13 @@ class ModelOptions(Struct, frozen=True):
         Setting("How much the model thinks; a provider refuses what it does not have.", default="the model's own"),
     ] = None
     detail: Annotated[str, Setting("Size at which the service reads images; original: never scaled down.")] = "auto"
+    prompt_cache: Annotated[
+        str,
+        Setting(
+            "Have the service keep what questions share, such as a system text, examples or an image, for its own time (auto) "
+            "or for one that it offers; replies are the same."
+        ),
+    ] = "off"
     responses: Annotated[bool, Setting("openai:MODEL: use the Responses API, not chat completions.")] = False
     stream: Annotated[bool, Setting("Read replies while they are written; records the time to the first token.")] = (
         False
@@ -199,6 +206,7 @@ class ModelSettings(TypedDict, total=False):
     extra_body: Mapping[str, Any]
     effort: str | None
     detail: str
+    prompt_cache: str
     responses: bool
     stream: bool
     offline: bool

@@ -259,7 +259,7 @@ def _refuse_service_options(kind: str, spec: str, options: ModelOptions) -> None
     """Refuse options of services for models that have no service behind them, or use another protocol's forms."""
     if kind in API_KINDS or kind not in KINDS:
         return
-    names = ("responses", "stream") if kind == "tools" else ("effort", "detail", "responses", "stream")
+    names = ("responses", "stream", "prompt_cache", *(() if kind == "tools" else ("effort", "detail")))
     if option := changed_option(options, names):
         raise UsageError(f"{option} is for models behind an API, not for --model {spec}.", f"Omit {option}.")
 

@@ -30,6 +30,7 @@ class MessagesWriter(BodyWriter):
     fixed_fields: ClassVar[tuple[str, ...]] = ("model", "messages", "stream", "system", "anthropic_version")
     takes_videos: ClassVar[bool] = False
     takes_files: ClassVar[bool] = True
+    marks_parts: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"system", "history"})
 
     def __init__(self, model: str, options: ModelOptions, row: Service) -> None:
@@ -37,9 +38,22 @@ class MessagesWriter(BodyWriter):
         if options.generation.seed is not None:
             raise UsageError(f"Generation.seed is set, and {row.title} has no seed.", "Omit it.")
 
+    def cached_head(self, system: str) -> bytes:
+        """Return the head with the system text as a block, which has a mark."""
+        return self._head(b"[" + self.marked(self.text_part(system)).removesuffix(b",") + b"]")
+
+    def marked(self, part: bytes) -> bytes:
+        """Return a block with `cache_control` in it."""
+        block = part[: part.rindex(b"}")]
+        control = {"type": "ephemeral", **({} if self.prompt_cache == "auto" else {"ttl": self.prompt_cache})}
+        return block + b',"cache_control":' + msgspec.json.encode(control) + part[len(block) :]
+
     def head(self, system: str) -> bytes:
         """Return what stands before the first turn; the system text is a member of the body."""
-        text = b'"system":' + msgspec.json.encode(system) + b"," if system else b""
+        return self._head(msgspec.json.encode(system) if system else b"")
+
+    def _head(self, system: bytes) -> bytes:
+        text = b'"system":' + system + b"," if system else b""
         version = self.row.anthropic_version
         opening = {"anthropic_version": version} if version else {"model": self.model}
         return msgspec.json.encode(opening)[:-1] + b"," + text + b'"messages":['

@@ -49,6 +49,7 @@ class ConverseWriter(BodyWriter):
     }
     takes_string: ClassVar[bool] = False
     takes_urls: ClassVar[bool] = False
+    marks_parts: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"system", "history"})
 
     def __init__(self, model: str, options: ModelOptions, row: Service) -> None:
@@ -69,8 +70,21 @@ class ConverseWriter(BodyWriter):
 
     def head(self, system: str) -> bytes:
         """Return what stands before the first turn; the system text is a member of the body."""
-        text = b'"system":[{"text":' + msgspec.json.encode(system) + b"}]," if system else b""
+        return self._head(self.text_part(system) if system else b"")
+
+    def cached_head(self, system: str) -> bytes:
+        """Return the head with a mark behind the system text."""
+        return self._head(self.marked(self.text_part(system)))
+
+    def _head(self, system: bytes) -> bytes:
+        text = b'"system":[' + system.removesuffix(b",") + b"]," if system else b""
         return b"{" + text + b'"messages":['
+
+    def marked(self, part: bytes) -> bytes:
+        """Return a block with a mark behind it, which is a block too."""
+        block = part.removesuffix(b",")
+        point = {"type": "default", **({} if self.prompt_cache == "auto" else {"ttl": self.prompt_cache})}
+        return block + b"," + msgspec.json.encode({"cachePoint": point}) + part[len(block) :]
 
     def text_part(self, text: str) -> bytes:
         """Return one text as a block."""

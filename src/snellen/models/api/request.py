@@ -8,6 +8,7 @@ JSON encoder handles. All requests in flight share that piece. What is left per 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -25,6 +26,8 @@ from snellen.sources import cache_folder
 from snellen.types import MORE_SAMPLING, Generation, Image, Part, Prompt, Text, TurnRole, Video
 
 _END = b"}},"
+MOST_PREFIXES = 10_000
+"""Beginnings of questions that are remembered to find those that several questions share."""
 Piece: TypeAlias = bytes | memoryview
 ImageSize: TypeAlias = tuple[int, int] | None
 """Width and height in pixels; None of an image that the server fetches itself."""
@@ -90,6 +93,8 @@ class BodyWriter:
     """What of a prompt the protocol has."""
     takes_files: ClassVar[bool] = False
     """The protocol can name an uploaded image."""
+    marks_parts: ClassVar[bool] = False
+    """For the service's cache of prompts, the end of what questions share is marked; else the whole body has a key."""
 
     def __init__(self, model: str, options: ModelOptions, row: Service | None = None) -> None:
         self.row = row or service("api")
@@ -102,6 +107,8 @@ class BodyWriter:
         self.effort = options.effort
         self.detail = options.detail
         self.stream = options.stream
+        self.prompt_cache = options.prompt_cache
+        self._prefixes: dict[bytes, bytes] = {}
         self._sampling_of_benchmark = row is None or row is service("api")
         self.extra = dict(options.extra_body)
         self._media = MediaCache(options.media, shared=cache_folder() / "frames")
@@ -145,17 +152,16 @@ class BodyWriter:
         tail = self.tail(prompt.generation)
         draft = _Draft(inline, self.limit)
         try:
-            head = self.head(prompt.system)
+            head = self._add_head(prompt, draft)
             if prompt.history:
                 return await self._conversation(prompt, head, tail, draft)
             head += self.openings["user"]
             if len(prompt.parts) == 1 and self.takes_string and isinstance(prompt.parts[0], Text):
                 draft.add(head + msgspec.json.encode(prompt.parts[0].text) + tail)
-                return draft.body()
+                return self._ready(draft)
             draft.add(head)
             draft.add(b"[")
-            for part in prompt.parts:
-                await self._put(part, draft)
+            await self._put_question(prompt.parts, draft)
         except ModelError:
             raise
         except (MediaError, DataError) as error:
@@ -165,6 +171,37 @@ class BodyWriter:
         # Each part ends in a comma; the last one gives way to the bracket.
         draft.drop_comma()
         draft.add(b"]" + tail)
+        return self._ready(draft)
+
+    def _add_head(self, prompt: Prompt, draft: _Draft) -> bytes:
+        """Add what stands before the first turn if the cache is to keep it; return what is still to be added."""
+        head = self.head(prompt.system)
+        if self.prompt_cache == "off":
+            return head
+        marked = self.cached_head(prompt.system)
+        draft.add(head, None if self.marks_parts else marked)
+        if self.marks_parts and prompt.system and not prompt.history:
+            draft.markable(marked)
+        return b""
+
+    async def _put_question(self, parts: Sequence[Part], draft: _Draft) -> None:
+        """Add the parts of the last turn; its last image or video may be marked where a text follows it."""
+        last = max((at for at, part in enumerate(parts) if not isinstance(part, Text)), default=len(parts))
+        for at, part in enumerate(parts):
+            await self._put(part, draft)
+            if at == last < len(parts) - 1 and self.marks_parts and self.prompt_cache != "off":
+                draft.markable(self.marked(draft.last))
+
+    def _ready(self, draft: _Draft) -> Body:
+        """Return the body, marked where another question began alike; the first one of a kind is not marked."""
+        if draft.marks:
+            whole = draft.digest(None)
+            for place, length, marked in draft.marks:
+                if self._prefixes.setdefault(prefix := draft.digest(length), whole) != whole:
+                    self._prefixes[prefix] = b""
+                    draft.replace(place, marked)
+            while len(self._prefixes) > MOST_PREFIXES:
+                del self._prefixes[next(iter(self._prefixes))]
         return draft.body()
 
     async def _conversation(self, prompt: Prompt, head: bytes, tail: bytes, draft: _Draft) -> Body:
@@ -174,19 +211,27 @@ class BodyWriter:
         turns.append(("user", prompt.parts))
         for number, (role, parts) in enumerate(turns):
             closing = tail if number == len(turns) - 1 else b"},"
+            ends = self.marks_parts and self.prompt_cache != "off" and number == len(turns) - 2
             if role == "assistant":
                 parts = (Text("\n".join(part.text for part in parts if isinstance(part, Text))),)
             piece = self.openings[role]
             if self.takes_string and len(parts) == 1 and isinstance(parts[0], Text):
-                piece += msgspec.json.encode(parts[0].text) + closing
+                block = b"[" + self.marked(self.text_part(parts[0].text)).removesuffix(b",") + b"]" if ends else b""
+                draft.add(piece + msgspec.json.encode(parts[0].text) + closing)
+                if ends:
+                    draft.markable(piece + block + closing)
+                continue
+            draft.add(piece + b"[")
+            if number == len(turns) - 1:
+                await self._put_question(parts, draft)
             else:
-                draft.add(piece + b"[")
                 for part in parts:
                     await self._put(part, draft)
-                piece = b"]" + closing
-                draft.drop_comma()
-            draft.add(piece)
-        return draft.body()
+            draft.drop_comma()
+            if ends:
+                draft.markable(self.marked(draft.last))
+            draft.add(b"]" + closing)
+        return self._ready(draft)
 
     async def _put(self, part: Part, draft: _Draft) -> None:
         if isinstance(part, Video) and not self._native:
@@ -231,6 +276,17 @@ class BodyWriter:
         if system:
             opening += b'{"role":"system","content":' + msgspec.json.encode(system) + b"},"
         return opening
+
+    def cached_head(self, system: str) -> bytes:
+        """Return the head for the service's cache: with a mark behind the system text, or with a key for all questions."""
+        facts: dict[str, Any] = {"prompt_cache_key": "snellen"}
+        if self.prompt_cache != "auto":
+            facts["prompt_cache_options"] = {"ttl": self.prompt_cache}
+        return msgspec.json.encode(facts)[:-1] + b"," + self.head(system)[1:]
+
+    def marked(self, part: bytes) -> bytes:
+        """Return a part, of which this is the end, with a mark for the service's cache; a comma behind it stays."""
+        raise NotImplementedError
 
     def text_part(self, text: str) -> bytes:
         """Return one text as a part, with a comma behind it."""
@@ -305,19 +361,21 @@ class _Draft:
     Attributes:
         inline: base64 characters of an image above which it is uploaded; None: never.
         sizes: of the images so far.
+        marks: (number of a piece, traced pieces up to its end, the piece with a mark) where the service may cache.
     """
 
     def __init__(self, inline: int | None, limit: ImageLimit | None) -> None:
         self.inline = inline
         self.sizes: list[ImageSize] = []
+        self.marks: list[tuple[int, int, bytes]] = []
         self._limit = limit
         self._sent: list[Piece] = []
         self._traced: list[bytes] = []
         self._files: list[PendingFile] = []
 
-    def add(self, piece: bytes) -> None:
-        """Add what is sent and traced alike."""
-        self._sent.append(piece)
+    def add(self, piece: bytes, sent: bytes | None = None) -> None:
+        """Add what is sent and traced alike, or `sent` in its place."""
+        self._sent.append(piece if sent is None else sent)
         self._traced.append(piece)
 
     def add_media(self, before: bytes, data: Piece | None, after: bytes, encoded: Encoded) -> None:
@@ -332,6 +390,23 @@ class _Draft:
         before, _, after = inline
         self._sent.append(sent)
         self._traced += (before, b"sha256:", encoded.digest.encode(), after)
+
+    @property
+    def last(self) -> bytes:
+        """The last piece that is sent."""
+        return bytes(self._sent[-1])
+
+    def markable(self, marked: bytes) -> None:
+        """Let the last piece be replaced by this one, which has a mark for the service's cache."""
+        self.marks.append((len(self._sent) - 1, len(self._traced), marked))
+
+    def replace(self, place: int, piece: bytes) -> None:
+        """Send this piece in the place of another; what is traced stays."""
+        self._sent[place] = piece
+
+    def digest(self, length: int | None) -> bytes:
+        """Return a digest of the first traced pieces; None: of all."""
+        return blake2b(b"".join(self._traced[:length]), digest_size=16).digest()
 
     def drop_comma(self) -> None:
         """Remove the comma behind the last part."""
@@ -377,11 +452,15 @@ def _refuse_fixed_fields(options: ModelOptions, fields: tuple[str, ...]) -> None
 
 
 def _refuse_unknown_words(options: ModelOptions, row: Service) -> None:
-    """Refuse an effort or a detail that the service does not have."""
-    for option, word, supported in (("effort", options.effort, row.efforts), ("detail", options.detail, row.details)):
-        if word is None or word == "auto" or word in supported:
+    """Refuse an effort, a detail or a lifetime of cached prompts that the service does not have."""
+    for option, word, supported, default in (
+        ("effort", options.effort, row.efforts, None),
+        ("detail", options.detail, row.details, "auto"),
+        ("prompt-cache", options.prompt_cache, row.prompt_caches, "off"),
+    ):
+        if word == default or word in supported:
             continue
-        words = (*(("auto",) if option == "detail" else ()), *supported)
+        words = (*((default,) if default else ()), *supported)
         raise UsageError(
             f"--{option} {word}: {row.title} has {', '.join(words) or 'none'}.", "Use one of these, or omit it."
         )

@@ -114,6 +114,7 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
         api_version_variable, deployment_path: Azure's older addresses, used where an api-version is named.
         reasoning: pattern of names of models that think unasked, so that their limit on new tokens includes thinking.
         efforts, details: words of --effort and --detail that the service knows, besides `auto`.
+        prompt_caches: words of --prompt-cache that the service knows, besides `off`.
         sampling: settings that its requests can hold, of `types.MORE_SAMPLING`; others are refused before the run.
         max_tokens: limit on new tokens that is sent where nobody set one; None: none is sent.
         tokens_field: name of the limit on new tokens in chat completions; "": `max_completion_tokens` for models that think
@@ -152,6 +153,7 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
     reasoning: str = ""
     efforts: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    prompt_caches: tuple[str, ...] = ()
     sampling: tuple[str, ...] = ()
     max_tokens: int | None = None
     tokens_field: str = ""
