@@ -372,7 +372,9 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens as the server counts them; `cost` in US dollars, None where no price is known.
 
     `reasoning_tokens` are part of the output; `cached_tokens` (read from the server's cache), `cache_write_tokens` and
-    `image_tokens` are parts of the input. `lacks` names the half that the server did not count: the cost is then a part.
+    `image_tokens` are parts of the input; `cache_write_1h_tokens` were written for an hour, as a part of all written.
+    `cache_saved` is what the service's cache of prompts saved, in US dollars: below 0 where writing cost more than reading
+    saved, None where no price of cached input is known. `lacks` names the half that the server did not count: the cost is then a part.
     """
 
     input_tokens: int = 0
@@ -383,6 +385,8 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cache_write_tokens: int = 0
     image_tokens: int = 0
     lacks: Literal["", "input", "output"] = ""
+    cache_write_1h_tokens: int = 0
+    cache_saved: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
         """Add up the tokens of two requests; the cost is known where both are. Usage() is that of no request."""
@@ -390,7 +394,9 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             return other if self == Usage() else self
         counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return Usage(**counts, cost=cost, lacks=self.lacks or other.lacks)
+        saved = sum(part for part in (self.cache_saved, other.cache_saved) if part is not None)
+        known = self.cache_saved is not None or other.cache_saved is not None
+        return Usage(**counts, cost=cost, lacks=self.lacks or other.lacks, cache_saved=saved if known else None)
 
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name.endswith("_tokens"))

@@ -66,7 +66,7 @@ def picture():
     return Image(BytesBlob("p.png", out.getvalue()))
 
 
-def reply(*blocks: dict[str, Any], stop: str = "end_turn", **usage: int) -> dict[str, Any]:
+def reply(*blocks: dict[str, Any], stop: str = "end_turn", **usage: Any) -> dict[str, Any]:
     """Return a reply of the service, which its own model accepts."""
     counts = {"inputTokens": 100, "outputTokens": 7, "totalTokens": 107, **usage}
     body = {
@@ -170,13 +170,14 @@ def test_a_profile_gives_region_and_keys(monkeypatch, tmp_path):
 
 def test_reasoning_and_cached_tokens_are_read():
     thought = {"reasoningContent": {"reasoningText": {"text": "It is red.", "signature": "x"}}}
-    body = reply(
-        thought, {"text": "A"}, {"text": "B"}, stop="max_tokens", cacheReadInputTokens=40, cacheWriteInputTokens=60
-    )
+    counts = {"cacheReadInputTokens": 40, "cacheWriteInputTokens": 60}
+    written = [{"ttl": "1h", "inputTokens": 25}, {"ttl": "5m", "inputTokens": 35}]
+    body = reply(thought, {"text": "A"}, {"text": "B"}, stop="max_tokens", **counts, cacheDetails=written)
     _, response = ask(Prompt((Text("q"),)), CloudReply(body, headers={"x-amzn-RequestId": "req-1"}))
     assert (response.text, response.reasoning, response.finish_reason) == ("AB", "It is red.", "length")
     usage = response.usage
     assert (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens) == (200, 40, 60)
+    assert usage.cache_write_1h_tokens == 25
     assert response.request_id == "req-1"
 
 

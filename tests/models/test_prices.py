@@ -18,6 +18,7 @@ from servers import fast
 from snellen.errors import UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.prices import PROVIDERS, Price, _table, find_price, known_models, load_price, provider_of
+from snellen.models.api.reply import priced
 from snellen.models.base import ModelOptions
 from snellen.models.image_tokens import rough_tokens
 from snellen.types import Prompt, Text, Usage
@@ -66,6 +67,23 @@ def test_cached_and_written_input_cost_their_own_price_and_a_batch_its_share():
     )
     assert Price(10.0, 50.0).cost(1_000_000, 0, batch=True) == 10.0, "an unknown share saves nothing"
     assert price.usage_cost(Usage(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(1.0)
+
+
+def test_the_cache_saves_what_the_same_tokens_would_have_cost_without_it():
+    price = Price(10.0, 50.0, cached_input=1.0, cache_write=12.5, batch=0.5, cache_write_1h=20.0)
+    read, written = Usage(1_000_000, 0, cached_tokens=800_000), Usage(1_000_000, 0, cache_write_tokens=400_000)
+    hour = Usage(1_000_000, 0, cache_write_tokens=400_000, cache_write_1h_tokens=100_000)
+    assert price.cache_saved(read) == pytest.approx(7.2) and price.cache_saved(read, batch=True) == pytest.approx(3.6)
+    assert price.cache_saved(written) == pytest.approx(-1.0), "writing costs more than plain input"
+    assert price.usage_cost(hour) == pytest.approx(6.0 + 0.3 * 12.5 + 0.1 * 20.0)
+    assert price.cache_saved(Usage(1_000_000, 0)) is None, "the cache was not used"
+    assert Price(10.0, 50.0).cache_saved(read) is None, "what is not known is not filled in"
+    saved = priced(read, price) + priced(written, price) + priced(Usage(5, 5), price)
+    assert saved.cache_saved == pytest.approx(6.2) and saved.cost is not None
+    known = find_price("anthropic", "claude-opus-5")
+    assert known is not None and known.price.cache_write_1h == 2 * known.price.input
+    gemini = find_price("gemini", "gemini-3.7-flash")
+    assert gemini is not None and gemini.price.cache_write_1h is None
 
 
 def test_a_long_prompt_costs_the_price_of_long_prompts_in_whole(tmp_path):

@@ -173,6 +173,7 @@ def test_thinking_is_kept_apart_from_the_answer():
                        "input_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 20, "image_tokens": 40},
                        "output_tokens_details": {"reasoning_tokens": 45}}),
         ("messages", {"input_tokens": 50, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 20,
+                      "cache_creation": {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 15},
                       "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 45}}),
         ("gemini", {"promptTokenCount": 100, "cachedContentTokenCount": 30, "candidatesTokenCount": 5,
                     "thoughtsTokenCount": 45,
@@ -183,7 +184,8 @@ def test_input_contains_cached_tokens_and_output_contains_thinking(protocol, usa
     counted = read(protocol, answer(protocol, **usage)).usage
     written = 0 if protocol == "gemini" else 20
     images = 0 if protocol == "messages" else 40
-    assert counted == Usage(100, 50, 45, None, 30, written, images)
+    hour = 15 if protocol == "messages" else 0
+    assert counted == Usage(100, 50, 45, None, 30, written, images, cache_write_1h_tokens=hour)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -448,8 +448,7 @@ def _last_line(run: Run, report: bool) -> str:
         again = "" if meta.imported else f" (asked again by `{rerun_command(run.folder, meta)}`)"
         parts.append(f"{totals.error + totals.timeout:,} without an answer{again}")
     if totals.input_tokens or totals.output_tokens:
-        more = ["", " (not all were counted)"][bool(totals.uncounted)]
-        parts.append(f"{totals.input_tokens:,} tokens in, {totals.output_tokens:,} out{more}")
+        parts.append(totals.tokens_text + ["", " (not all were counted)"][bool(totals.uncounted)])
     if totals.cost is not None:
         from snellen.runs.costs import cost_text
         from snellen.runs.run import headline

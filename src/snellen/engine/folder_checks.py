@@ -126,6 +126,8 @@ def check_values(meta: RunMeta, path: Path) -> RunMeta:
         "totals.input_tokens": totals.input_tokens,
         "totals.output_tokens": totals.output_tokens,
         "totals.cached": totals.cached,
+        "totals.cached_tokens": totals.cached_tokens,
+        "totals.cache_write_tokens": totals.cache_write_tokens,
         "totals.oversized_images": totals.oversized_images,
         "totals.cut_off": totals.cut_off,
         **{f"totals.uncounted.{name}": count for name, count in totals.uncounted.items()},

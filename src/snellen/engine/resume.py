@@ -68,10 +68,10 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
     done: set[Key] = set()
     failed: dict[Key, str] = {}
     answered: Counter[str] = Counter()
-    tokens_in = tokens_out = cached = cut_off = empty_cut = 0
+    tokens_in = tokens_out = cached = cut_off = empty_cut = cache_read = cache_written = 0
     empty: Counter[str] = Counter()
     cost_lacks: Counter[str] = Counter()
-    cost, oversized, uncounted = None, None, False
+    cost, saved, oversized, uncounted = None, None, None, False
     for head in journal.read(folder.results, UsageHead, damage, record_type=Record):
         sample_key = key(head.sample_id, head.repeat)
         if head.status in ANSWERED:
@@ -89,6 +89,10 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
             usage = head.response.usage
             tokens_in += usage.input_tokens
             tokens_out += usage.output_tokens
+            cache_read += usage.cached_tokens
+            cache_written += usage.cache_write_tokens
+            if usage.cache_saved is not None:
+                saved = (saved or 0.0) + usage.cache_saved
             if usage.cost is not None:
                 cost = (cost or 0.0) + usage.cost
             cached += bool(head.response.cached_answer)
@@ -109,6 +113,9 @@ def read_state(folder: RunFolder, damage: Damage) -> tuple[Totals, set[Key]]:
                 max(tokens_in, 0), INT64 - 1
             ),  # a server's own words: what no file can hold is not written
             output_tokens=min(max(tokens_out, 0), INT64 - 1),
+            cached_tokens=min(max(cache_read, 0), INT64 - 1),
+            cache_write_tokens=min(max(cache_written, 0), INT64 - 1),
+            cache_saved=saved,
             cost=cost,
             cached=cached,
             oversized_images=None if oversized is None or uncounted else min(oversized, INT64 - 1),

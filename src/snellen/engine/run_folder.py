@@ -220,7 +220,8 @@ class EmptyReplies(Struct, frozen=True):
 class Totals(Struct, frozen=True):
     """Counts and use of a run, summed over its journal; `cached` answers were taken from `--cache`.
 
-    `oversized_images` were larger than the service takes without scaling them down; None: no answer says so. `cut_off`
+    `cached_tokens` of the input were read from the service's cache and `cache_write_tokens` written to it, which saved
+    `cache_saved` US dollars. `oversized_images` were larger than the service takes without scaling them down; None: no answer says so. `cut_off`
     replies ended at the limit of their tokens, and `empty` ones say nothing; None: not counted, as by an older version.
     `uncounted` answers have tokens that the server did not count, by the half that it left out (`input`, `output`), or no
     cost (`cost`) where others have one. The run's cost is then the least that it can be.
@@ -239,6 +240,9 @@ class Totals(Struct, frozen=True):
     cut_off: int | None = None
     empty: EmptyReplies | None = None
     uncounted: Mapping[str, int] = field(default_factory=dict)
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_saved: float | None = None
 
     @property
     def done(self) -> int:
@@ -248,6 +252,13 @@ class Totals(Struct, frozen=True):
     def recorded(self) -> int:
         """Return the number of samples with a record, answered or failed."""
         return self.done + self.error + self.timeout
+
+    @property
+    def tokens_text(self) -> str:
+        """Return the tokens for a reader, with those that were read from the service's cache or written to it."""
+        parts = (("read from", self.cached_tokens), ("written to", self.cache_write_tokens))
+        cached = ", ".join(f"{tokens:,} {verb} the service's cache" for verb, tokens in parts if tokens)
+        return f"{self.input_tokens:,} tokens in{f' ({cached})' if cached else ''}, {self.output_tokens:,} out"
 
 
 class RunMeta(Struct, frozen=True, kw_only=True):

@@ -174,7 +174,7 @@ def facts(run: Run) -> dict[str, str]:
         "state": present_state(run.path, meta),
         "refused": f"{totals.refused:,}" if totals.refused else "",
         "from --cache": f"{totals.cached:,} answers" if totals.cached else "",
-        "tokens": f"{totals.input_tokens:,} in, {totals.output_tokens:,} out",
+        "tokens": totals.tokens_text.replace(" tokens", "", 1),
         "cost": cost_text(totals, headline(run)) if totals.cost is not None else "",
         "time": f"{totals.seconds:,.1f} s" if totals.seconds else "",
         "by batch": _by_batch(batches) if isinstance(batches, Mapping) else "",

@@ -301,6 +301,14 @@ def sentence(cost: Cost, per_correct: float | None = None) -> str:
     )
 
 
+def saved_text(totals: Totals) -> str:
+    """Format what the service's cache of prompts saved, for the end of a cost; "" where that is not known."""
+    if not totals.cache_saved:
+        return ""
+    verb = "saved" if totals.cache_saved > 0 else "added"
+    return f", ${dollars_text(abs(totals.cache_saved))} {verb} by the service's cache"
+
+
 def cost_per_correct(totals: Totals, headline: Metric | None) -> float | None:
     """Return US dollars per correct answer: the cost over the headline's share of all answers, failures included.
 
@@ -318,7 +326,8 @@ def cost_text(totals: Totals, headline: Metric | None) -> str:
     if totals.uncounted:
         return f"at least ${dollars_text(totals.cost)}: {_lacks_text(totals.uncounted)}"
     share = cost_per_correct(totals, headline)
-    return f"${totals.cost:.4f}" + ("" if share is None else f", ${dollars_text(share)} per correct answer")
+    per_correct = "" if share is None else f", ${dollars_text(share)} per correct answer"
+    return f"${totals.cost:.4f}{per_correct}{saved_text(totals)}"
 
 
 def least_mark(totals: Totals) -> str:

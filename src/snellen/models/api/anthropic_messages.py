@@ -151,7 +151,8 @@ def read_message(
 
 def _usage(usage: Any, price: Price | None) -> Usage:
     """Return token counts: the service's three counts of input added up; thinking is part of the output."""
-    details = usage.get("output_tokens_details") if isinstance(usage, dict) else None
+    table = usage if isinstance(usage, dict) else {}
+    details, written = table.get("output_tokens_details"), table.get("cache_creation")
     return priced(
         Usage(
             input_tokens=count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -160,6 +161,7 @@ def _usage(usage: Any, price: Price | None) -> Usage:
             cached_tokens=count(usage, "cache_read_input_tokens"),
             cache_write_tokens=count(usage, "cache_creation_input_tokens"),
             lacks=lacking(usage, ("input_tokens",), ("output_tokens",)),
+            cache_write_1h_tokens=count(written, "ephemeral_1h_input_tokens"),
         ),
         price,
     )

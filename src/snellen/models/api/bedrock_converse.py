@@ -172,6 +172,8 @@ def read_converse(
 
 def _usage(usage: Any, price: Price | None) -> Usage:
     """Return token counts: the service's three counts of input added up."""
+    written = usage.get("cacheDetails") if isinstance(usage, dict) else None
+    rows = [row for row in written if isinstance(row, dict)] if isinstance(written, list) else []
     return priced(
         Usage(
             input_tokens=count(usage, "inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
@@ -179,6 +181,7 @@ def _usage(usage: Any, price: Price | None) -> Usage:
             cached_tokens=count(usage, "cacheReadInputTokens"),
             cache_write_tokens=count(usage, "cacheWriteInputTokens"),
             lacks=lacking(usage, ("inputTokens",), ("outputTokens",)),
+            cache_write_1h_tokens=sum(count(row, "inputTokens") for row in rows if row.get("ttl") == "1h"),
         ),
         price,
     )

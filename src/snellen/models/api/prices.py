@@ -44,6 +44,7 @@ class LongPrompt(Struct, frozen=True, forbid_unknown_fields=True):
     output: float
     cached_input: float | None = None
     cache_write: float | None = None
+    cache_write_1h: float | None = None
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +54,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         input, output: of every token; the output holds the thinking.
         cached_input: of input read from the server's cache; None: as `input`.
         cache_write: of input written to the server's cache; None: as `input`.
+        cache_write_1h: of input written to it for an hour; None: as `cache_write`.
         batch: share of the price that a batch costs, 0 to 1; None: unknown.
         images: name of the rule for images in prices.toml; None: unknown.
         long: prices of requests with a long input; None: the same.
@@ -65,6 +67,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     batch: float | None = None
     images: str | None = None
     long: LongPrompt | None = None
+    cache_write_1h: float | None = None
 
     def cost(
         self,
@@ -72,6 +75,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         output_tokens: int,
         cached_tokens: int = 0,
         written_tokens: int = 0,
+        written_1h_tokens: int = 0,
         *,
         batch: bool = False,
     ) -> float:
@@ -82,6 +86,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         Args:
             input_tokens, output_tokens: of one request.
             cached_tokens, written_tokens: input that the server read from its cache, and wrote to it.
+            written_1h_tokens: part of `written_tokens` that it wrote for an hour.
             batch: the request was part of a batch; without a known factor it costs the full price.
         """
         price = self.long if self.long is not None and input_tokens > self.long.above else self
@@ -89,14 +94,25 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         written = min(written_tokens, input_tokens - cached)
         cached_price = price.input if price.cached_input is None else price.cached_input
         write_price = price.input if price.cache_write is None else price.cache_write
-        plain = input_tokens - cached - written
-        dollars = plain * price.input + cached * cached_price + written * write_price + output_tokens * price.output
+        hour = min(written_1h_tokens, written)
+        hour_price = write_price if price.cache_write_1h is None else price.cache_write_1h
+        plain, brief = input_tokens - cached - written, written - hour
+        dollars = plain * price.input + cached * cached_price + brief * write_price + hour * hour_price
+        dollars += output_tokens * price.output
         return dollars / 1e6 * (1.0 if not batch or self.batch is None else self.batch)
 
     def usage_cost(self, usage: Usage, *, batch: bool = False) -> float:
         """Return US dollars for the recorded usage of one request."""
-        cached, written = usage.cached_tokens, usage.cache_write_tokens
-        return self.cost(usage.input_tokens, usage.output_tokens, cached, written, batch=batch)
+        cached, written, hour = usage.cached_tokens, usage.cache_write_tokens, usage.cache_write_1h_tokens
+        return self.cost(usage.input_tokens, usage.output_tokens, cached, written, hour, batch=batch)
+
+    def cache_saved(self, usage: Usage, *, batch: bool = False) -> float | None:
+        """Return US dollars that the server's cache saved of a request; None where it was not used, or has no price here."""
+        price = self.long if self.long is not None and usage.input_tokens > self.long.above else self
+        if price.cached_input is None or not (usage.cached_tokens or usage.cache_write_tokens):
+            return None
+        plain = self.cost(usage.input_tokens, usage.output_tokens, batch=batch)
+        return plain - self.usage_cost(usage, batch=batch)
 
     def image_rule(self, detail: str | None = None) -> ImageRule | None:
         """Return the rule for images at this `--detail`; None: unknown."""
@@ -159,7 +175,7 @@ class _PriceRow(Struct, frozen=True, forbid_unknown_fields=True):
     until: dt.date | None = None
 
 
-class _Batch(Struct, frozen=True, forbid_unknown_fields=True):
+class _Factor(Struct, frozen=True, forbid_unknown_fields=True):
     factor: float
     day: dt.date
     source: str
@@ -168,7 +184,8 @@ class _Batch(Struct, frozen=True, forbid_unknown_fields=True):
 
 class _PriceTable(Struct, frozen=True, forbid_unknown_fields=True):
     models: tuple[_PriceRow, ...]
-    batch: Mapping[str, _Batch]
+    batch: Mapping[str, _Factor]
+    cache_write_1h: Mapping[str, _Factor]
     images: Mapping[str, ImageRule]
 
 
@@ -233,7 +250,7 @@ def _built_in(provider: str, model: str) -> FoundPrice | None:
     row = rows.get(model) or rows.get(_DATED.sub("", model))
     if row is None:
         return None
-    batch = _table().batch.get(provider)
+    batch, hour = _table().batch.get(provider), _table().cache_write_1h.get(provider)
     price = Price(
         row.input,
         row.output,
@@ -242,6 +259,7 @@ def _built_in(provider: str, model: str) -> FoundPrice | None:
         None if batch is None else batch.factor,
         row.images,
         row.long,
+        None if hour is None else row.input * hour.factor,
     )
     return FoundPrice(price, PriceSource(row.model, row.source, row.day, row.confirmed, row.until))
 
@@ -280,9 +298,9 @@ def _named(table: Mapping[str, Price], path: Path, model: str) -> Price:
         hint = f"It knows {', '.join(suggestions)}." if suggestions else f"It must hold {_FORM}."
         raise UsageError(f"the price file {path} has no price for {model!r}.", hint)
     long = price.long
-    numbers = [price.input, price.output, price.cached_input, price.cache_write, price.batch]
+    numbers = [price.input, price.output, price.cached_input, price.cache_write, price.cache_write_1h, price.batch]
     if long is not None:
-        numbers += [long.above, long.input, long.output, long.cached_input, long.cache_write]
+        numbers += [long.above, long.input, long.output, long.cached_input, long.cache_write, long.cache_write_1h]
     if not all(number is None or 0 <= number <= _DEAREST for number in numbers):
         raise UsageError(
             f"the price file {path} has a price for {model!r} that is not from 0 to {_DEAREST:,}.",

@@ -163,8 +163,7 @@ def priced(usage: Usage, price: Price | None) -> Usage:
     """Return the usage with its cost; without one where no price is known or no token was counted."""
     if price is None or not (usage.input_tokens or usage.output_tokens):
         return usage
-    cost = price.usage_cost(usage)
-    return msgspec.structs.replace(usage, cost=cost)
+    return msgspec.structs.replace(usage, cost=price.usage_cost(usage), cache_saved=price.cache_saved(usage))
 
 
 def refusal(reason: str, words: Any, response: Response) -> RefusalError:

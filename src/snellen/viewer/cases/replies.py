@@ -329,7 +329,8 @@ def _facts(record: Record, seal: Seal) -> list[tuple[str, str]]:
         facts.append(("time", f"{response.latency_s:,.2f} s"))
     if usage.input_tokens or usage.output_tokens:
         thought = f", {usage.reasoning_tokens:,} of them reasoning" if usage.reasoning_tokens else ""
-        facts.append(("tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out{thought}"))
+        cached = f" ({usage.cached_tokens:,} from the service's cache)" if usage.cached_tokens else ""
+        facts.append(("tokens", f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{thought}"))
     if usage.cost is not None:
         facts.append(("cost", f"{'at least ' if usage.lacks else ''}${usage.cost:.6g}"))
     if response.finish_reason:

@@ -62,7 +62,9 @@ class BatchRows:
 
     def _at_batch_price(self, response: Response) -> Response:
         """Return the response with the cost of a batch; the full one where no price of batches is known."""
-        cost, price = response.usage.cost, self._model.price
+        cost, saved, price = response.usage.cost, response.usage.cache_saved, self._model.price
         if cost is None or price is None or price.batch is None:
             return response
-        return structs.replace(response, usage=structs.replace(response.usage, cost=cost * price.batch))
+        saved = None if saved is None else saved * price.batch
+        usage = structs.replace(response.usage, cost=cost * price.batch, cache_saved=saved)
+        return structs.replace(response, usage=usage)
