@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -396,3 +397,19 @@ def test_a_reply_of_tags_with_numbers_says_something():
     """PaliGemma and Florence-2 answer so; asked again, they would be paid for again."""
     assert not any(map(silence, ("<loc0100><loc0200>", '<point x="50" y="5">', "<think>3</think><loc0100>")))
     assert all(map(silence, ("<think>3</think>", "<|im_end|>", "<|reserved_3|>", "</s>")))
+
+
+def test_a_run_says_what_the_cache_of_the_service_saved(asked, snellen) -> None:
+    usage = {"cache_read_input_tokens": 80_000, "cache_creation_input_tokens": 10_000, "input_tokens": 10_000}
+    said = counted("messages", **usage, output_tokens=1)
+    Path("cached.toml").write_text("[m]\ninput = 10\noutput = 50\ncached_input = 1\ncache_write = 12.5\n")
+    printed = asked("anthropic", lambda body: said, 0, "--prices", "cached.toml", "--prompt-cache", "5m")
+    tokens = "400,000 tokens in (320,000 read from the service's cache, 40,000 written to the service's cache), 4 out"
+    saved = "$2.78 saved by the service's cache"
+    assert tokens in printed and saved in printed
+    totals = json.loads(Path("run/run_meta.json").read_text())["totals"]
+    assert (totals["cached_tokens"], totals["cache_write_tokens"]) == (320_000, 40_000)
+    assert totals["cache_saved"] > 0
+    assert snellen("report", "run", "--out", "page.html").status == 0
+    assert saved in unescape(Path("page.html").read_text())
+    assert snellen("run", "questions.csv", *_again()).status == 0  # without the option it is the same run

@@ -7,11 +7,13 @@ import json
 from io import BytesIO
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
+from servers.provider_schemas import BODIES
 from snellen.errors import UsageError
 from snellen.models.api import ApiModel
 from snellen.models.api.request import Body
@@ -111,6 +113,8 @@ def test_each_service_has_its_own_mark_and_lifetimes(kind, word, mark):
     model, plain = opened(kind, word), opened(kind, "off")
     bodies = written(model, *(Prompt((Text(t),), system="S") for t in "ab"))
     assert mark in bodies[1].sent.decode() and mark not in bodies[1].traced.decode()
+    if kind != "bedrock":
+        msgspec.json.decode(bodies[1].sent, type=BODIES["messages" if kind == "anthropic" else "chat"])
     assert model.identity() == plain.identity()
     prompt = Prompt((Text("c"),), system="S")
     assert asyncio.run(model.request_identity(prompt)) == asyncio.run(plain.request_identity(prompt))

@@ -48,6 +48,10 @@ class StreamOptions(Strict):
     include_usage: bool
 
 
+class PromptCacheOptions(Strict):
+    ttl: Literal["30m"]
+
+
 class ChatBody(Strict):
     model: Text
     messages: Annotated[list[ChatSystem | ChatUser | ChatAssistant], Meta(min_length=1)]
@@ -64,6 +68,8 @@ class ChatBody(Strict):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_options: PromptCacheOptions | None = None
 
 
 class InputText(Strict, tag_field="type", tag="input_text"):
@@ -122,13 +128,19 @@ class Transformations(Strict):
     oversized_image: Literal["downsize", "error"]
 
 
+class CacheControl(Strict, tag_field="type", tag="ephemeral"):
+    ttl: Literal["5m", "1h"] | None = None
+
+
 class TextBlock(Strict, tag_field="type", tag="text"):
     text: Text
+    cache_control: CacheControl | None = None
 
 
 class ImageBlock(Strict, tag_field="type", tag="image"):
     source: Base64Source | UrlSource | FileSource
     transformations: Transformations | None = None
+    cache_control: CacheControl | None = None
 
 
 class AnthropicMessage(Strict):
@@ -152,7 +164,7 @@ class MessagesBody(Strict):
     model: Text
     max_tokens: Positive
     messages: Annotated[list[AnthropicMessage], Meta(min_length=1)]
-    system: Text | None = None
+    system: Text | list[TextBlock] | None = None
     stop_sequences: list[str] | None = None
     temperature: Probability | None = None
     top_p: Probability | None = None
