@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from io import BytesIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from snellen.errors import (
     AuthError,
     BadRequestError,
     KeyRefusedError,
+    MissingExtraError,
     ModelError,
     NoCreditError,
     PreflightError,
@@ -290,3 +292,15 @@ def test_a_video_is_sent_in_a_format_of_the_service_alone():
         assert json.loads(before + after[:-1])["video"]["format"] == form and form in shape
     with pytest.raises(ModelError, match="video/x-msvideo"):
         opened.writer.media_part(Video(), Encoded(b"AA==", "video/x-msvideo", "", 1, 1))
+
+
+def test_a_missing_extra_is_named_with_its_command(monkeypatch):
+    for name, kind, variable in (
+        ("botocore.auth", "bedrock", "AWS_REGION"),
+        ("google.auth", "vertex", "GOOGLE_CLOUD_PROJECT"),
+    ):
+        monkeypatch.setenv(variable, "eu-west-3")
+        monkeypatch.setitem(sys.modules, name, None)
+        opened = open_model(f"{kind}:m", ModelOptions(base_url="http://127.0.0.1:9"))
+        with pytest.raises(MissingExtraError, match=rf"{name.partition('.')[0]} is not installed(.|\n)*\[{kind}\]"):
+            asyncio.run(opened.preflight())
