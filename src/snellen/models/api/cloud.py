@@ -142,7 +142,8 @@ class AwsSigner:
         if status not in (401, 403):
             return False
         key = used.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
-        return (await asyncio.to_thread(self._frozen, key)).access_key != key
+        frozen = await asyncio.to_thread(self._frozen, key)
+        return bool(frozen.access_key != key)
 
 
 class GoogleTokens:
