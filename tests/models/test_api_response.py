@@ -95,7 +95,8 @@ def test_tokens_are_counted_as_the_server_counts_them():
     price = Price(input=2.0, output=8.0, cached_input=0.5)
     response = read({"content": "B"}, price=price, usage=usage)
     cost = (600 * 2.0 + 400 * 0.5 + 200 * 8.0) / 1e6
-    assert response.usage == Usage(1000, 200, 150, pytest.approx(cost), 400)  # type: ignore[arg-type]
+    expected = Usage(1000, 200, 150, pytest.approx(cost), 400, cache_saved=pytest.approx(400 * 1.5 / 1e6))  # type: ignore[arg-type]
+    assert response.usage == expected
 
 
 @pytest.mark.parametrize(
