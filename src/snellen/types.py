@@ -173,6 +173,8 @@ class Generation(Struct, frozen=True, omit_defaults=True):
         Mapping[str, Any],
         Setting("Arguments of the chat template, such as enable_thinking, as a JSON object or @FILE.", value="JSON"),
     ] = field(default_factory=dict)
+    reply_schema: Mapping[str, Any] | None = None
+    """JSON Schema of the reply; `RunSpec.schema` sets it for each question (snellen.benchmarks.structured)."""
 
     def more_sampling(self) -> dict[str, Any]:
         """Return the settings by name, among those that not every server and model has, that are set."""

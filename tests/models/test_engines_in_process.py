@@ -7,6 +7,7 @@ stand-ins accept the arguments of vLLM 0.33.0 and SGLang 0.5.23 that Snellen use
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -31,11 +32,17 @@ import json
 CALLS = []
 class SamplingParams:
     def __init__(self, *, max_tokens=16, temperature=1.0, top_p=1.0, stop=None, seed=None, top_k=0, **more):
-        if unknown := more.keys() - {"min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"}:
+        if unknown := more.keys() - {"structured_outputs", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"}:
             raise TypeError(f"unexpected {unknown}")
         if top_k < 0:
             raise ValueError(f"top_k must be 0 or more, got {top_k}")
         self.values = dict(max_tokens=max_tokens, temperature=temperature, top_p=top_p, stop=stop, seed=seed, top_k=top_k, **more)
+""",
+    "vllm/sampling_params.py": """
+from dataclasses import dataclass
+@dataclass
+class StructuredOutputsParams:
+    json: str | dict | None = None
 """,
     "vllm/engine/__init__.py": "",
     "vllm/engine/arg_utils.py": """
@@ -192,6 +199,14 @@ async def test_answers_are_greedy_unless_something_else_is_requested(kind, folde
     await ask(kind, folder, question())
     assert (sampling(kind)["temperature"], sampling(kind)["seed"], sampling(kind)["stop"]) == (0.0, None, None)
     assert sampling(kind)["max_tokens"] == OWN_LIMIT
+
+
+async def test_a_schema_reaches_the_engine_in_its_own_form_and_only_where_there_is_one(kind, folder):
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+    await ask(kind, folder, question(generation=Generation(reply_schema=schema)), question())
+    with_schema, without = sampling(kind, 1), sampling(kind, 2)
+    sent = with_schema["structured_outputs"].json if kind == "vllm" else json.loads(with_schema["json_schema"])
+    assert sent == schema and not {"structured_outputs", "json_schema"} & without.keys()
 
 
 async def test_sampling_settings_and_a_seed_of_the_question_reach_the_engine(kind, folder):

@@ -133,6 +133,27 @@ def test_no_sampling_is_sent_that_the_user_did_not_ask_for(protocol):
     assert "0.5" in json.dumps(mine) and "0.8" in json.dumps(mine)
 
 
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string", "enum": ["A", "B"]}}, "required": ["answer"]}
+SCHEMA_PLACES = {
+    "chat": lambda body: body["response_format"]["json_schema"],
+    "responses": lambda body: body["text"]["format"],
+    "messages": lambda body: body["output_config"]["format"],
+    "gemini": lambda body: {"schema": body["generationConfig"]["responseJsonSchema"]},
+}
+
+
+@pytest.mark.parametrize("effort", [None, "low"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_schema_stands_where_each_protocol_has_it_and_nowhere_without_one(protocol, effort):
+    prompt = Prompt((Text("q"),), generation=Generation(reply_schema=SCHEMA))
+    body, _ = ask(protocol, prompt, effort=effort)
+    place = SCHEMA_PLACES[protocol](body)
+    assert place["schema"] == SCHEMA and list(place["schema"]) == list(SCHEMA)
+    assert place.get("strict") is (True if protocol in ("chat", "responses") else None)
+    plain, _ = ask(protocol, Prompt((Text("q"),), generation=BENCHMARK), effort=effort)
+    assert not any(word in json.dumps(plain) for word in ("schema", "Schema", "response_format", "responseMimeType"))
+
+
 MORE = {
     "top_k": 20,
     "min_p": 0.05,

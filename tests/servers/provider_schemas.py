@@ -52,6 +52,16 @@ class PromptCacheOptions(Strict):
     ttl: Literal["30m"]
 
 
+class NamedSchema(Strict):
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    schema: dict[str, Any]
+    strict: bool
+
+
+class ResponseFormat(Strict, tag_field="type", tag="json_schema"):
+    json_schema: NamedSchema
+
+
 class ChatBody(Strict):
     model: Text
     messages: Annotated[list[ChatSystem | ChatUser | ChatAssistant], Meta(min_length=1)]
@@ -70,6 +80,7 @@ class ChatBody(Strict):
     stream_options: StreamOptions | None = None
     prompt_cache_key: str | None = None
     prompt_cache_options: PromptCacheOptions | None = None
+    response_format: ResponseFormat | None = None
 
 
 class InputText(Strict, tag_field="type", tag="input_text"):
@@ -98,6 +109,14 @@ class Reasoning(Strict):
     summary: Literal["auto", "concise", "detailed"] | None = None
 
 
+class TextFormat(NamedSchema, tag_field="type", tag="json_schema"):
+    pass
+
+
+class TextSettings(Strict):
+    format: TextFormat
+
+
 class ResponsesBody(Strict):
     model: Text
     input: Annotated[list[InputItem], Meta(min_length=1)]
@@ -109,6 +128,7 @@ class ResponsesBody(Strict):
     reasoning: Reasoning | None = None
     store: bool | None = None
     stream: bool | None = None
+    text: TextSettings | None = None
 
 
 class Base64Source(Strict, tag_field="type", tag="base64"):
@@ -156,8 +176,13 @@ class Disabled(Strict, tag_field="type", tag="disabled"):
     pass
 
 
+class OutputFormat(Strict, tag_field="type", tag="json_schema"):
+    schema: dict[str, Any]
+
+
 class OutputConfig(Strict):
-    effort: Literal["low", "medium", "high", "xhigh", "max"]
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: OutputFormat | None = None
 
 
 class MessagesBody(Strict):
@@ -236,6 +261,8 @@ class GenerationConfig(Strict):
     logprobs: int | None = None
     mediaResolution: Literal["MEDIA_RESOLUTION_LOW", "MEDIA_RESOLUTION_MEDIUM", "MEDIA_RESOLUTION_HIGH"] | None = None
     thinkingConfig: ThinkingConfig | None = None
+    responseMimeType: Literal["application/json"] | None = None
+    responseJsonSchema: dict[str, Any] | None = None
 
 
 class GeminiBody(Strict):

@@ -320,7 +320,7 @@ class Benchmark:
             a path. Empty: none is declared.
         gold_reply: the gold answer of a sample as a model should write it, for few-shot examples; None: the first usual form
             that the default profile reads as correct.
-        study: what `--system`, `--few-shot` and a control add to the fingerprint of a run; empty without them.
+        study: what `--system`, `--few-shot`, `--schema` and a control add to the fingerprint of a run; empty without them.
         concealed: texts that records of failures must not hold, and whose requests leave no trace: the gold answers of
             few-shot examples of a restricted benchmark.
         forecast: goes with `grow`: how many questions a run is expected to ask, and how many at most, for `--dry-run`.

@@ -184,6 +184,7 @@ class StudyOptions(GenerationOptions):
     """Sampling settings of a run, what its prompts show before each question, and probabilities of tokens."""
 
     system: str | None = option_of(RunSpec, "system", default=None)
+    schema: str | None = option_of(RunSpec, "schema")
     few_shot: int = option_of(RunSpec, "few_shot")
     few_shot_from: str | None = option_of(RunSpec, "few_shot_from")
     few_shot_draw: Literal["fixed", "each"] = option_of(RunSpec, "few_shot_draw")

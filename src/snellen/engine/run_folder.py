@@ -121,6 +121,13 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             value="TEXT",
         ),
     ] = ""
+    schema: Annotated[
+        dict[str, Any] | str | None,
+        Setting(
+            "JSON Schema that replies follow: a file, auto for {\"answer\": ...} by the kind of each question, or auto+reasoning.",
+            value="FILE|auto",
+        ),
+    ] = None
     few_shot: Annotated[
         int,
         Setting(

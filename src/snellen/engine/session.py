@@ -154,7 +154,7 @@ def require_possible(spec: RunSpec, benchmark: Benchmark, model: Model, folder: 
 
         require_cacheable(model, by_batches=spec.batch)
     check_pace(spec.options.sample_patience_s(), spec.options.rpm, spec.options.tpm)
-    if spec.system or spec.few_shot or spec.options.generation.logprobs is not None:
+    if spec.system or spec.few_shot or spec.schema or spec.options.generation.logprobs is not None:
         require_supported(spec, model)
     if spec.shard and benchmark.grow is not None:
         raise UsageError(

@@ -22,7 +22,10 @@ _NEEDS = {
     "system": ("--system", "a system text"),
     "history": ("--few-shot", "earlier turns"),
     "logprobs": ("--logprobs", "probabilities of tokens"),
+    "schema": ("--schema", "a schema of its reply"),
 }
+_OF_SCHEMA = ("response_format", "structured_outputs", "guided_json", "json_schema", "text")
+"""Members of a request body that would replace the schema."""
 _REASONS = {
     ("embedded", "history"): "The embedded model was trained on single questions.",
     ("agent", "history"): "An agent holds a conversation of its own, which begins with the question.",
@@ -36,6 +39,10 @@ _REASONS = {
     ): "Local models return text alone, and so does snellen serve. A server such as vLLM's gives them to api:NAME.",
     ("embedded", "logprobs"): "Local models return text alone.",
     ("anthropic", "logprobs"): "Anthropic's Messages have no probabilities.",
+    ("agent", "schema"): "An agent decides by itself how it answers.",
+    ("tools", "schema"): "The loop of tools has several replies.",
+    ("replay", "schema"): "A file of answers was written already.",
+    **dict.fromkeys((("local", "schema"), ("embedded", "schema")), "Its tokens are masked by llguidance, of the extra structured, which is not installed."),
 }
 
 
@@ -104,7 +111,12 @@ def require_supported(spec: RunSpec, model: Model) -> None:
         *["system"] * bool(spec.system),
         *["history"] * bool(spec.few_shot),
         *["logprobs"] * (spec.options.generation.logprobs is not None),
+        *["schema"] * bool(spec.schema),
     ]
+    if spec.schema and (name := next((name for name in _OF_SCHEMA if name in spec.options.extra_body), None)):
+        raise UsageError(
+            f"--schema and {name!r} of --extra-body both say which form replies have.", "Omit one of them."
+        )
     for part in needed:
         if part not in model.supports:
             option, words = _NEEDS[part]

@@ -26,7 +26,7 @@ from snellen.runs.coordinates import with_coordinates
 from snellen.runs.run import Run
 from snellen.runs.scoring import PredictionRows, SummaryBuilder, live_builder
 from snellen.runs.settings import find_benchmark, settled
-from snellen.runs.trust import controlled
+from snellen.runs.trust import as_asked
 from snellen.text import slug
 from snellen.types import EASI_PAPER
 
@@ -100,7 +100,7 @@ def checked(spec: RunSpec, folder: RunFolder, benchmark: Benchmark | None, *, tr
     if benchmark is None:
         subject = find_benchmark(spec, folder, trust=trust)
     else:
-        subject = controlled(with_subset(benchmark, spec), spec.control)
+        subject = as_asked(with_subset(benchmark, spec), spec)
     spec.data.require_known(subject.name, subject.options)
     require_protocol(spec.data.options, spec.system)
     if subject.with_media is not None:

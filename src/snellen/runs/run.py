@@ -22,7 +22,7 @@ from snellen.errors import DataError, SnellenError, UsageError
 from snellen.runs.coordinates import chosen, reread, with_coordinates
 from snellen.runs.settings import find_benchmark
 from snellen.runs.status import State, present_state
-from snellen.runs.trust import controlled, find_named, guarded
+from snellen.runs.trust import as_asked, find_named, guarded
 from snellen.text import pretty_json
 from snellen.types import Metric, Record, Sample
 
@@ -53,7 +53,7 @@ def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: boo
     folder = RunFolder(path)
     meta = reread(folder, located(folder, verified_meta(folder)))
     subject = (
-        None if benchmark is None else guarded(controlled(benchmark, meta.spec.control), folder, meta, trust=trust)
+        None if benchmark is None else guarded(as_asked(benchmark, meta.spec), folder, meta, trust=trust)
     )
     return Run(folder, meta, subject, trust=trust, reopened=True)
 
@@ -188,7 +188,7 @@ class Run:
         if data is not None and Path(self.meta.spec.benchmark).is_absolute() and holds_built_set(data):
             # The run's benchmark is itself a folder: that of a built set.
             found = find_named(str(Path(data).absolute()), None, trust=self.trust)
-            self._benchmark, data = controlled(found, self.meta.spec.control), None
+            self._benchmark, data = as_asked(found, self.meta.spec), None
         moved_data = checked_data(
             self.benchmark,
             data or before.path,

@@ -31,6 +31,7 @@ from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scorers import NOT_JUDGED
 from snellen.scoring.scores import RepeatScorer, ScoreBuilder, Scores, score_record
 from snellen.scoring.statistics import mean, with_cluster
+from snellen.scoring.structured import without_schema
 from snellen.types import Metric, Record, Response, Sample, Score
 
 if TYPE_CHECKING:
@@ -338,6 +339,7 @@ def by_reader(sample: Sample, record: Record, said: str, scorer: Scorer, unread:
     response = record.response
     if record.status != "ok" or response is None:
         return unread
+    sample = without_schema(sample)  # a quote is no JSON
 
     def score(text: str) -> Score:
         return score_record(sample, structs.replace(record, response=structs.replace(response, text=text)), scorer)

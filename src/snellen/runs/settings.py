@@ -17,7 +17,7 @@ from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, LABELLED, READ, RunFol
 from snellen.engine.subset import Subset, read_subset, with_subset
 from snellen.models.base import AUTO, DEFAULTS, ModelOptions, ModelSettings
 from snellen.models.registry import CHECKPOINT_KINDS
-from snellen.runs.trust import controlled, find_named
+from snellen.runs.trust import as_asked, find_named
 from snellen.setting import explain, settings_of
 from snellen.types import Generation, MediaSettings
 
@@ -56,6 +56,7 @@ class RunSettings(JudgeSettings, total=False):
     ray: str | None
     strict_data: bool
     system: str
+    schema: Mapping[str, Any] | str | Path | None
     few_shot: int
     few_shot_from: str | None
     few_shot_draw: str
@@ -106,6 +107,10 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
     spec = {name: value for name, value in chosen.items() if name in _SPEC_FIELDS}
     if isinstance(file := spec.get("subset"), str | Path):
         spec["subset"] = read_subset(file)
+    if spec.get("schema"):
+        from snellen.benchmarks.structured import checked_schema
+
+        spec["schema"] = checked_schema(spec["schema"])
     if spec.get("shard"):
         from snellen.engine.sharding import parse_shard  # few runs are divided
 
@@ -161,7 +166,7 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
 
         return labelling_benchmark(spec.data, trust=trust)
     named = registry.find(spec.benchmark) if trust else find_named(spec.benchmark, folder, trust=False)
-    return controlled(with_subset(named, spec), spec.control)
+    return as_asked(with_subset(named, spec), spec)
 
 
 def _place_of(name: str) -> str:

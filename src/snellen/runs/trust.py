@@ -26,7 +26,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.data_paths import OPTION, candidates, is_guess, looks_like_path, same_questions, table_places
 from snellen.engine.folder_checks import is_own
-from snellen.engine.run_folder import RunFolder, RunMeta
+from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import DataError, UntrustedRunError
 from snellen.sources.hub import HUB
 from snellen.types import Image, Part, Sample, Video
@@ -89,17 +89,21 @@ def benchmark_of(folder: RunFolder, meta: RunMeta, *, trust: bool) -> Benchmark:
         UntrustedRunError: it names code (`module:ATTRIBUTE`) or a folder, and is not trusted with it.
         UsageError: there is no such benchmark.
     """
-    found = controlled(find_named(meta.spec.benchmark, folder, trust=trust), meta.spec.control)
+    found = as_asked(find_named(meta.spec.benchmark, folder, trust=trust), meta.spec)
     return guarded(found, folder, meta, trust=trust)
 
 
-def controlled(benchmark: Benchmark, control: str) -> Benchmark:
-    """Return the benchmark with its samples changed as a run's `control` says (snellen.benchmarks.controls); "": as it is."""
-    if not control:
-        return benchmark
-    from snellen.benchmarks import controls
+def as_asked(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
+    """Return the benchmark with its samples as a run asks them: under its control, and with the schema of their replies."""
+    if spec.control:
+        from snellen.benchmarks.controls import controlled
 
-    return controls.controlled(benchmark, control)
+        benchmark = controlled(benchmark, spec.control)
+    if spec.schema:
+        from snellen.benchmarks.structured import structured
+
+        benchmark = structured(benchmark, spec.schema)
+    return benchmark
 
 
 def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark:

@@ -166,8 +166,24 @@ def _asked(kind: str, sample: Sample) -> tuple[AnswerType, Sequence[Any]]:
     return answer, [*_accepted(answer, sample.target), *((aliases,) if isinstance(aliases, str) else aliases)]
 
 
+def answer_schema(sample: Sample) -> dict[str, Any]:
+    """Return the JSON Schema of the answer to a question, by its kind; that of a text where the kind has no type."""
+    if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
+        return {"type": "string"}
+    return type_for(sample.kind, _context(sample)).schema()
+
+
 def reading_of(sample: Sample, reply: str) -> Reading | None:
     """Return how a reply is read by the kind of its sample; None for the kind `open`, and for a choice whose options are not known."""
+    generation = sample.prompt.generation
+    if generation is not None and generation.reply_schema is not None:
+        from snellen.scoring.structured import answer_in, without_schema  # few runs have a schema
+
+        answer = answer_in(generation.reply_schema, reply)
+        if answer.fault:
+            return Reading(None, answer.fault)
+        reading = reading_of(without_schema(sample), answer.text)
+        return reading and reading._replace(places=(answer.place,) if reading.places else ())
     if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
         return None
     if is_grounded(sample):

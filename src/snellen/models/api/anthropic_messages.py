@@ -31,7 +31,7 @@ class MessagesWriter(BodyWriter):
     takes_videos: ClassVar[bool] = False
     takes_files: ClassVar[bool] = True
     marks_parts: ClassVar[bool] = True
-    supports: ClassVar[frozenset[str]] = frozenset({"system", "history"})
+    supports: ClassVar[frozenset[str]] = frozenset({"system", "history", "schema"})
 
     def __init__(self, model: str, options: ModelOptions, row: Service) -> None:
         super().__init__(model, options, row)
@@ -90,6 +90,9 @@ class MessagesWriter(BodyWriter):
         elif self.effort is not None:
             fields["thinking"] = {"type": "adaptive", "display": "summarized"}
             fields["output_config"] = {"effort": self.effort}
+        if chosen.reply_schema is not None:
+            form = {"type": "json_schema", "schema": chosen.reply_schema}
+            fields["output_config"] = {**fields.get("output_config", {}), "format": form}
         if self.stream:
             fields["stream"] = True
         return merged(fields, {**chosen.extra, **self.extra})

@@ -92,6 +92,8 @@ class GeminiWriter(BodyWriter):
             "stopSequences": list(chosen.stop) or None,
             "responseLogprobs": None if chosen.logprobs is None else True,
             "logprobs": chosen.logprobs,
+            "responseMimeType": None if chosen.reply_schema is None else "application/json",
+            "responseJsonSchema": chosen.reply_schema,
         }
         if self.effort == "none":
             config["thinkingConfig"] = {"thinkingBudget": 0}

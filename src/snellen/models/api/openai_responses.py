@@ -16,7 +16,7 @@ from snellen.media.encode import Encoded
 from snellen.models.api.errors import excerpt
 from snellen.models.api.prices import Price
 from snellen.models.api.reply import LENGTH, REFUSED, STOP, count, decode, finish_word, lacking, priced, refusal, string
-from snellen.models.api.request import BodyWriter, Piece, merged
+from snellen.models.api.request import SCHEMA_NAME, BodyWriter, Piece, merged
 from snellen.models.api.response import missing_answer, read_logprobs
 from snellen.models.api.services import Service
 from snellen.models.base import ModelOptions
@@ -77,6 +77,8 @@ class ResponsesWriter(BodyWriter):
             "store": False,
             "stream": self.stream or None,
         }
+        if (schema := chosen.reply_schema) is not None:
+            fields["text"] = {"format": {"type": "json_schema", "name": SCHEMA_NAME, "schema": schema, "strict": True}}
         return merged(fields, {**chosen.extra, **self.extra})
 
 

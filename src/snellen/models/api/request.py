@@ -89,7 +89,7 @@ class BodyWriter:
     """A turn of one text may be a plain string, which servers of text-only models understand too."""
     takes_urls: ClassVar[bool] = True
     takes_videos: ClassVar[bool] = True
-    supports: ClassVar[frozenset[str]] = frozenset({"system", "history", "logprobs"})
+    supports: ClassVar[frozenset[str]] = frozenset({"system", "history", "logprobs", "schema"})
     """What of a prompt the protocol has."""
     takes_files: ClassVar[bool] = False
     """The protocol can name an uploaded image."""
@@ -347,6 +347,9 @@ class BodyWriter:
             "top_logprobs": chosen.logprobs,
             "reasoning_effort": self.effort,
         }
+        if chosen.reply_schema is not None:
+            schema = {"name": SCHEMA_NAME, "schema": chosen.reply_schema, "strict": True}
+            fields["response_format"] = {"type": "json_schema", "json_schema": schema}
         if self.stream:
             fields |= {"stream": True, "stream_options": {"include_usage": True}}
         extra = {**chosen.extra, **self.extra}
@@ -429,6 +432,8 @@ _KINDS = {
     Image: b'{"type":"image_url","image_url":{"url":',
     Video: b'{"type":"video_url","video_url":{"url":',
 }
+SCHEMA_NAME = "reply"
+"""Name of the schema of replies where a protocol asks for one."""
 _SAMPLING = ("temperature", "top_p", "top_k", "topP", "topK")
 _UNSET: dict[str, Any] = {**dict.fromkeys(MORE_SAMPLING), "chat_template_kwargs": {}}
 

@@ -61,7 +61,7 @@ class EngineRequest(Struct, frozen=True):
 
 
 class EngineSampling(Struct, frozen=True):
-    """Sampling settings of one prompt. `extra` holds further settings by the engine's names."""
+    """Sampling settings of one prompt. `extra` holds further settings by the engine's names, `schema` that of the reply."""
 
     max_new_tokens: int
     temperature: float
@@ -69,6 +69,7 @@ class EngineSampling(Struct, frozen=True):
     stop: tuple[str, ...]
     seed: int | None
     extra: Mapping[str, Any]
+    schema: Mapping[str, Any] | None = None
 
 
 class EngineReply(Struct, frozen=True):
@@ -125,7 +126,7 @@ class EngineModel(Model):
         self._control_tokens: tuple[str, ...] = ()
         self._omitted: frozenset[str] = frozenset()
         self._own_limit: int | None = None
-        self.supports = frozenset({"system", "history"})
+        self.supports = frozenset({"system", "history", "schema"})
         self._starting = asyncio.Lock()
         self._state = "new"
 
@@ -305,4 +306,5 @@ class EngineModel(Model):
             settings.stop,
             seed,
             {**more, **generation.extra},
+            generation.reply_schema,
         )

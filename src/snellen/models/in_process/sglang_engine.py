@@ -6,6 +6,7 @@ Source of the interface: SGLang 0.5.23, `sglang.srt.entrypoints.engine.Engine`, 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from snellen.errors import ModelError
@@ -47,6 +48,8 @@ class SglangEngine:
         }
         if chosen.stop:
             sampling["stop"] = list(chosen.stop)
+        if chosen.schema is not None:
+            sampling["json_schema"] = json.dumps(chosen.schema)
         if chosen.seed is not None:
             sampling["sampling_seed"] = chosen.seed
         answer = await self._engine.async_generate(

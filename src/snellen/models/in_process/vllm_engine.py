@@ -51,13 +51,18 @@ class VllmEngine:
         Raises:
             ModelError: the engine ended it without an answer.
         """
-        chosen = request.settings
+        chosen, form = request.settings, dict[str, Any]()
+        if chosen.schema is not None:
+            from vllm.sampling_params import StructuredOutputsParams
+
+            form["structured_outputs"] = StructuredOutputsParams(json=dict(chosen.schema))
         sampling = self._sampling(
             max_tokens=chosen.max_new_tokens,
             temperature=chosen.temperature,
             top_p=chosen.top_p,
             stop=list(chosen.stop) or None,
             seed=chosen.seed,
+            **form,
             **chosen.extra,
         )
         prompt: dict[str, Any] = {"prompt": request.text}

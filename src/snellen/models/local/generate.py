@@ -36,7 +36,8 @@ _SET_ASIDE = ("cache_implementation", "temperature", "top_p", "top_k", "min_p", 
 class BatchSettings(Struct, frozen=True):
     """Settings that the rows of one batch share.
 
-    `extra` and `template` are JSON of further arguments of `generate`, and of arguments of the chat template.
+    `extra` and `template` are JSON of further arguments of `generate`, and of arguments of the chat template; `schema` is
+    that of the reply.
     `repetition_penalty` None: that of the checkpoint.
     """
 
@@ -52,6 +53,7 @@ class BatchSettings(Struct, frozen=True):
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     template: str = "{}"
+    schema: str | None = None
 
 
 class Reply(Struct, frozen=True):
@@ -78,7 +80,7 @@ def settings_for(generation: Generation, first_json: bool, own_limit: int | None
         temperature=temperature,
         top_p=1.0 if generation.top_p is None else generation.top_p,
         stop=generation.stop,
-        first_json=first_json,
+        first_json=first_json or generation.reply_schema is not None,
         extra=json.dumps(dict(generation.extra), sort_keys=True),
         top_k=generation.top_k,
         min_p=generation.min_p,
@@ -86,6 +88,7 @@ def settings_for(generation: Generation, first_json: bool, own_limit: int | None
         presence_penalty=generation.presence_penalty or 0.0,
         frequency_penalty=generation.frequency_penalty or 0.0,
         template=json.dumps(dict(generation.chat_template_kwargs), sort_keys=True),
+        schema=None if generation.reply_schema is None else json.dumps(generation.reply_schema),
     )
 
 
@@ -130,7 +133,12 @@ def generate(
     penalty, config.repetition_penalty = config.repetition_penalty, 1.0  # ours does not see the padding of the batch
     if settings.repetition_penalty is not None or "repetition_penalty" in extra:
         penalty = settings.repetition_penalty
-    steps = [*_penalties(settings, penalty, inputs["attention_mask"]), *_sampling(settings, seeds, model.device)]
+    steps = [*_penalties(settings, penalty, inputs["attention_mask"])]
+    if settings.schema is not None:
+        from snellen.models.local.grammar import SchemaMask  # few runs have a schema
+
+        steps.append(SchemaMask(settings.schema, tokenizer, _end_tokens(model.generation_config, tokenizer), count, width))
+    steps += _sampling(settings, seeds, model.device)
     with (
         torch.inference_mode(loaded.inference_mode),
         torch.no_grad(),

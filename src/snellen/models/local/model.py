@@ -193,6 +193,8 @@ class LocalModel(Model):
         self._omitted: frozenset[str] | None = None
         self._static: StaticDecoding | None = None
         self.supports = frozenset({"system"} if label == "embedded" else {"system", "history"})
+        if find_spec("llguidance") is not None:  # the extra `structured`
+            self.supports |= {"schema"}
 
     def share(self, weights: SharedWeights) -> None:
         """Use the checkpoint in `weights`, or load it into there. It stays loaded when this model is closed.

@@ -182,6 +182,8 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
         }
         if "subset" in rest:
             rest["subset"] = _place(plan, msgspec.convert(rest["subset"], str))
+        if isinstance(rest.get("schema"), str):
+            rest["schema"] = _place(plan, rest["schema"])
         spec = run_spec(_benchmark_name(plan, benchmark.name), model.name, rest)  # type: ignore[arg-type]
         return msgspec.convert(
             msgspec.to_builtins(structs.replace(spec, options=converted), enc_hook=str), RunSpec, dec_hook=_path

@@ -23,11 +23,11 @@ from snellen.types import Generation, MediaSettings
 
 PLAN_BYTES = 1 << 20
 MOST_CELLS = 10_000
-GENERATION = frozenset(Generation.__struct_fields__) - {"seed"}
+GENERATION = frozenset(Generation.__struct_fields__) - {"seed", "reply_schema"}
 MEDIA = frozenset(MediaSettings.__struct_fields__)
 OPTIONS = frozenset(ModelOptions.__struct_fields__) - {"generation", "media"}
 RUN = frozenset({"limit", "repeats", "max_attempts", "retry_empty", "max_cost", "max_tokens_total"})
-RUN |= {"nproc", "ray", "strict_data", "subset", "adaptive"}
+RUN |= {"nproc", "ray", "strict_data", "subset", "adaptive", "schema"}
 ASKED = frozenset({"judge", "rubric", "reader", "reader_for"})
 """Models that are asked about the replies of a run."""
 SETTINGS = GENERATION | MEDIA | OPTIONS | RUN | ASKED

@@ -61,6 +61,17 @@ class Found(NamedTuple):
     end: int
 
 
+def fields_schema(**fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with these fields and no others, in their order."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def corners_schema(sides: int) -> dict[str, Any]:
+    """Return the JSON Schema of a box (4 numbers) or a point (2) by names: not every provider takes a length of lists."""
+    names = ("x1", "y1", "x2", "y2") if sides == 4 else ("x", "y")
+    return fields_schema(**{name: {"type": "number"} for name in names})
+
+
 class AnswerType:
     """A type of answers to one question. Subclasses define `parse`, and `same` where equality is not `==`.
 
@@ -110,6 +121,10 @@ class AnswerType:
     def plain(self, value: Any) -> Any:
         """Return a value as JSON holds it: itself, or its text."""
         return value if value is None or isinstance(value, (str, bool, int, float)) else self.show(value)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of a value, in keywords that every provider has; `parse` takes the value as text or JSON."""
+        return {"type": "string"}
 
     def candidates(self, text: str) -> Iterable[int]:
         """Yield the places of a text around which a sentence may name a value; of closed types alone."""

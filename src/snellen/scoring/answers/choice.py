@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, ClassVar
@@ -409,6 +409,14 @@ class Choice(AnswerType):
                         several.append(Found(letter, word.start, word.end))
         return several
 
+    def schema(self) -> dict[str, Any]:
+        """Return the letters of this question's options; without options any text."""
+        return self._one_of(self.context.options)
+
+    def _one_of(self, values: Iterable[str]) -> dict[str, Any]:
+        known = [value for value in dict.fromkeys(values) if value.strip()]
+        return {"type": "string", "enum": known} if known else {"type": "string"}
+
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if a letter is the gold one, or one of several accepted ones."""
         accepted = [gold] if isinstance(gold, str) else list(gold)
@@ -477,6 +485,10 @@ class ChoiceByText(Choice):
         letter = self.options.texted(text) if len(text) <= self.options.longest else None
         return letter or super().parse(text)
 
+    def schema(self) -> dict[str, Any]:
+        """Return the texts of this question's options."""
+        return self._one_of(self.context.options.values())
+
 
 class MultiChoice(Choice):
     """Several options, as a tuple of letters in order."""
@@ -485,6 +497,10 @@ class MultiChoice(Choice):
     expected: ClassVar[str] = "some of the options: `A,C`, `AC` or a list of their texts"
     is_closed: ClassVar[bool] = False
     takes_lists: ClassVar[bool] = True
+
+    def schema(self) -> dict[str, Any]:
+        """Return a list of the letters of this question's options."""
+        return {"type": "array", "items": super().schema()}
 
     def parse(self, text: str) -> Any | None:
         """Return the options that a whole text lists."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
+from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError, corners_schema
 from snellen.scoring.answers.named_edges import named_boxes
 from snellen.scoring.answers.structure import json_in
 from snellen.scoring.answers.written_regions import MOST_REGIONS, Region, areas_of, named_region, places_of, regions_of
@@ -106,6 +106,10 @@ class Grounded(AnswerType):
         if self._several and _NONE.fullmatch(text.strip()):
             return ()
         return self.value_of(regions_of(text))
+
+    def schema(self) -> dict[str, Any]:
+        one = corners_schema(self._sides)
+        return {"type": "array", "items": one} if self._several else one
 
     def parse_gold(self, cell: Any) -> Value:
         value: Value | Fault = super().parse_gold(cell)
@@ -232,6 +236,9 @@ class Area(Grounded):
         self, context: AnswerContext = AnswerContext(), frame: Frame = Frame(Coordinates("unit"), (1, 1))
     ) -> None:
         super().__init__(context, frame, 2)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": corners_schema(2)}
 
     def parse(self, text: str) -> Value | Fault | None:
         return self.value_of(areas_of(text))

@@ -69,6 +69,10 @@ class Listing(AnswerType):
             parts[-1:] = [part for text in parts[-1:] for part in _AND.split(text) if part]
         return _items(parts, separator == _ARROWS)
 
+    def schema(self) -> dict[str, Any]:
+        """Return a list of texts."""
+        return {"type": "array", "items": {"type": "string"}}
+
     def parse_gold(self, cell: Any) -> Items:
         values = cell.tolist() if hasattr(cell, "tolist") else cell
         values = sorted(values, key=str) if isinstance(values, set | frozenset) else values

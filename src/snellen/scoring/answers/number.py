@@ -53,6 +53,10 @@ class Number(AnswerType):
     expected: ClassVar[str] = "a number"
     is_closed: ClassVar[bool] = True
 
+    def schema(self) -> dict[str, Any]:
+        """Return any number."""
+        return {"type": "number"}
+
     def parse(self, text: str) -> Any | None:
         """Return the number that a whole text writes, perhaps with `about` before it and a unit or a noun of the question behind."""
         if len(text) > LONGEST:
@@ -488,6 +492,10 @@ class Count(Number):
 
     kind: ClassVar[str] = "count"
     expected: ClassVar[str] = "a whole number"
+
+    def schema(self) -> dict[str, Any]:
+        """Return any whole number."""
+        return {"type": "integer"}
 
     def _value(self, value: Any) -> int | None:
         return int(value) if value == int(value) and value >= 0 else None

@@ -52,6 +52,10 @@ class Quantity(Number):
     kind = "quantity"
     expected = "a number with a unit, such as `30 °C`, `$10.50`, `45%` or `1:2`"
 
+    def schema(self) -> dict[str, Any]:
+        """Return a number where the question names the unit, else a text with number and unit."""
+        return {"type": "number" if self.context.unit else "string"}
+
     def parse(self, text: str) -> Amount | None:
         if len(text) > MOST_CHARACTERS:
             return None

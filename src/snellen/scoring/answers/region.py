@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.base import AnswerType, Found, GoldError, corners_schema
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.structure import json_in, whole_json
 from snellen.scoring.replies.sentences import Sentence
@@ -40,6 +40,9 @@ class Box(AnswerType):
 
     def parse(self, text: str) -> tuple[float, ...] | None:
         return _coordinates(text, self.sizes)
+
+    def schema(self) -> dict[str, Any]:
+        return corners_schema(self.sizes[0])
 
     def parse_gold(self, cell: Any) -> tuple[float, ...]:
         data = cell.tolist() if hasattr(cell, "tolist") else cell

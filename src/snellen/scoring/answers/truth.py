@@ -140,6 +140,10 @@ class Truth(AnswerType):
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return value
 
+    def schema(self) -> dict[str, Any]:
+        """Return the two words that the question asks for."""
+        return {"type": "string", "enum": ["true", "false"] if self.context.form == "T/F" else ["yes", "no"]}
+
     def short(self, sentence: Sentence) -> Found | None:
         """Return the value that a sentence states, if it is one."""
         found = self.find(sentence)
