@@ -30,7 +30,14 @@ NESTED = {
     },
     "required": ["seen", "answer"],
     "additionalProperties": False,
-    "$defs": {"bird": {"type": "object", "properties": {"n": {"enum": [1, 22]}}, "required": ["n"], "additionalProperties": False}},
+    "$defs": {
+        "bird": {
+            "type": "object",
+            "properties": {"n": {"enum": [1, 22]}},
+            "required": ["n"],
+            "additionalProperties": False,
+        }
+    },
 }
 
 

@@ -60,8 +60,8 @@ BenchmarkName = Annotated[str, option("Name of the benchmark.", said="the folder
 LogTo = Annotated[
     list[str] | None,
     option(
-        "Log metrics with intervals, and settings, to wandb:PROJECT, trackio:PROJECT, mlflow:EXPERIMENT or "
-        "tensorboard:DIR; may be repeated.",
+        "Log metrics with intervals, and settings, to wandb:PROJECT, trackio:PROJECT, mlflow:EXPERIMENT, "
+        "tensorboard:DIR, or otel (OpenTelemetry: spans of requests and events of scores); may be repeated.",
         names=("--log",),
         value="KIND:NAME",
         panel=OUTPUT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from snellen.benchmarks.base import Benchmark
     from snellen.cli.checks import CheckReport
-    from snellen.engine.run_folder import RunMeta
+    from snellen.engine.questions import Observer
+    from snellen.engine.run_folder import RunMeta, RunSpec
     from snellen.runs.compare import Pairing
     from snellen.runs.run import Run
     from snellen.runs.suite_overall import SuiteOverall
@@ -465,6 +467,20 @@ def log_targets(texts: Sequence[str]) -> list[TrackerTarget]:
     from snellen.runs.trackers import parse_targets
 
     return parse_targets(texts)
+
+
+@contextlib.contextmanager
+def log_live(texts: Sequence[str] | None, spec: RunSpec, benchmark: Benchmark) -> Iterator[Observer | None]:
+    """Yield who is told of a run's requests and records while it goes on: trackers of --log that follow a run; else None."""
+    if os.environ.get("OTEL_TRACES_EXPORTER") == "otlp" and not any(text.startswith("otel") for text in texts or ()):
+        texts = [*(texts or ()), "otel"]  # the variable by which OpenTelemetry is switched on everywhere
+    if not texts:
+        yield None
+        return
+    from snellen.runs.trackers import following, parse_targets
+
+    with following(parse_targets(texts), spec, benchmark) as observer:
+        yield observer
 
 
 def log_runs(targets: Sequence[TrackerTarget], runs: Sequence[Run], profile: str | None) -> None:

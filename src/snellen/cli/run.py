@@ -32,7 +32,16 @@ from snellen.cli.preview import (
     show_estimates,
     show_reading,
 )
-from snellen.cli.results import FailedModel, ModelOutcome, finish, log_runs, log_targets, tell_failure, without_tools
+from snellen.cli.results import (
+    FailedModel,
+    ModelOutcome,
+    finish,
+    log_live,
+    log_runs,
+    log_targets,
+    tell_failure,
+    without_tools,
+)
 from snellen.engine.run_folder import RunSpec
 from snellen.engine.subset import with_subset
 from snellen.errors import InterruptedRunError, PluginError, SnellenError, UsageError
@@ -348,7 +357,11 @@ def _perform_all(
             if verbose and asked is not None:
                 print_notes(filter(None, [asked.other_judge(benchmark)]))
             progress = display(as_json=output.as_json, quiet=output.quiet)
-            outcome.runs.append(perform(spec, RunFolder(folder), benchmark=benchmark, display=progress, trust=True))
+            with log_live(output.log, spec, benchmark) as observer:
+                run = perform(
+                    spec, RunFolder(folder), benchmark=benchmark, display=progress, trust=True, observer=observer
+                )
+            outcome.runs.append(run)
         except Exception as error:
             cause = error if isinstance(error, SnellenError) else plugin_fault(error)
             if cause is None or (cause is not error and len(specs) == 1 and not output.as_json):

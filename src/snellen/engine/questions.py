@@ -7,12 +7,13 @@ is left out, so that it costs nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from snellen.engine.progress import GroupProgress
 from snellen.engine.resume import Key, Work, key
 from snellen.errors import ModelError
-from snellen.types import Record, Sample
+from snellen.models.base import Model
+from snellen.types import Prompt, Record, Response, Sample, Score
 
 
 class Question(NamedTuple):
@@ -46,6 +47,21 @@ class Outcome(NamedTuple):
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Outcome | None]]
 """Return the outcome of a question; None if the run is to end and the question was never sent."""
+
+
+class Observer(Protocol):
+    """Somebody who is told of each request and each record of a run, while it goes on. Its methods raise nothing."""
+
+    def begin(self, model: Model) -> None:
+        """Take note that the first question is about to be asked."""
+
+    def requested(
+        self, question: Question, prompt: Prompt, began_s: float, response: Response | None, error: BaseException | None
+    ) -> None:
+        """Take note of a request that was answered or failed; `began_s` is seconds since the epoch."""
+
+    def recorded(self, sample: Sample, record: Record, score: Score | None) -> None:
+        """Take note of a sample's record, and of its score under the first profile, where it is known by now."""
 
 
 class Feed:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from snellen.engine.concurrency import Gate
 from snellen.engine.pacing import Ticket
 from snellen.engine.progress import Progress
-from snellen.engine.questions import Ask, Outcome, Question
+from snellen.engine.questions import Ask, Observer, Outcome, Question
 from snellen.engine.stopping import Stop
 from snellen.engine.traces import Traces
 from snellen.errors import WAITED, DataError, InputError, ModelError, ModelTimeoutError, WorkersGoneError
@@ -98,8 +98,10 @@ class PacedModel:
         patience_s: float,
         timeout_s: float = 300.0,
         count_tokens: bool = False,
+        observer: Observer | None = None,
     ) -> None:
         self.gate = gate
+        self._observer = observer
         self._model, self._seeds = model, seeds
         self._patience_s, self._timeout_s = patience_s, timeout_s
         self._count_tokens = count_tokens
@@ -121,7 +123,10 @@ class PacedModel:
             return None
         gate = self.gate
         try:
-            response = await self._model.answer_for(question.sample.id, question.repeat, prompt)
+            if self._observer is None:
+                response = await self._model.answer_for(question.sample.id, question.repeat, prompt)
+            else:
+                response = await self._observed(self._observer, question, prompt)
         except ModelError as error:
             self._report(ticket, error)
             raise
@@ -140,6 +145,16 @@ class PacedModel:
             raise
         usage = response.usage
         gate.answered(ticket, usage.input_tokens + usage.output_tokens)
+        return response
+
+    async def _observed(self, observer: Observer, question: Question, prompt: Prompt) -> Response:
+        began_s = time.time()
+        try:
+            response = await self._model.answer_for(question.sample.id, question.repeat, prompt)
+        except BaseException as error:
+            observer.requested(question, prompt, began_s, getattr(error, "response", None), error)
+            raise
+        observer.requested(question, prompt, began_s, response, None)
         return response
 
     def _report(self, ticket: Ticket, error: ModelError) -> None:

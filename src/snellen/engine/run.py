@@ -20,7 +20,7 @@ from snellen.engine.image_refusals import images_answered, plain_image_refusal
 from snellen.engine.journal import Journal
 from snellen.engine.pacing import Pacer
 from snellen.engine.progress import Display, LiveScores, Progress, Silent, shown
-from snellen.engine.questions import Ask, Feed, Outcome, Question
+from snellen.engine.questions import Ask, Feed, Observer, Outcome, Question
 from snellen.engine.resume import Key, Work, answer_costs, key, pending, preflight, require_video_reader
 from snellen.engine.retry import Backoff, PacedModel, RetryingModel, asking_again_if_empty
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
@@ -46,11 +46,13 @@ async def run(
     backoff: Backoff | None = None,
     scores: LiveScores | None = None,
     limits: Sequence[RequestLimit] = (),
+    observer: Observer | None = None,
 ) -> RunMeta:
     """Request every answer that the folder lacks, and write each as it comes.
 
     Returns the meta of the run as it then stands on disk. The folder is locked meanwhile. `scores` scores each answer
     for the progress line, and collects the scores for a summary. `limits` are shared with other runs in this loop.
+    `observer` is told of each request and record; batches have no requests of their own.
 
     Raises:
         UsageError: a bound on dollars without prices, a pace that cannot be kept, a prompt that the model cannot use; nothing was asked, and the folder is as it was.
@@ -64,6 +66,7 @@ async def run(
     identity = fingerprint.identity(spec, benchmark, model)  # what cannot be read or asked leaves no folder
     with folder.locked():
         session = open_session(spec, benchmark, model, folder, backoff, identity)
+        session.observer = observer
         work = session.work()
         if (first := next(work, None)) is None:
             folder.results.touch()  # a benchmark without questions leaves a run that can be read all the same
@@ -74,6 +77,8 @@ async def run(
         work = await preflight(model, folder, itertools.chain(iter([first]), work), session.meta.totals)
         folder.write_meta(session.meta)
         progress = session.begin()
+        if observer is not None:
+            observer.begin(model)
         traces = Traces(folder.traces, concealed=bool(benchmark.concealed))
         files = RunWriters(Journal(folder.results, first=traces.sync), traces)
         state, change = "partial", None
@@ -137,6 +142,7 @@ async def execute(
     sink = RecordSink(
         files.journal, feed, progress, stop, budget, failures, scores=scores, cache=cache, repeated=spec.repeats > 1
     )
+    sink.observer = session.observer
     try:
         async with shown(progress, display, partial(_refresh, progress, gate, feed)):
             with stop.on_signals(), scores or contextlib.nullcontext():
@@ -199,6 +205,7 @@ def layers(
         patience_s=backoff.patience_s,
         timeout_s=options.timeout_s,
         count_tokens=options.tpm is not None,
+        observer=session.observer,
     )
     ask: Ask = RetryingModel(paced, backoff, traces, progress, stop, seed, tuple(session.benchmark.concealed)).ask
     if session.spec.retry_empty:

@@ -124,7 +124,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     schema: Annotated[
         dict[str, Any] | str | None,
         Setting(
-            "JSON Schema that replies follow: a file, auto for {\"answer\": ...} by the kind of each question, or auto+reasoning.",
+            'JSON Schema that replies follow: a file, auto for {"answer": ...} by the kind of each question, or auto+reasoning.',
             value="FILE|auto",
         ),
     ] = None

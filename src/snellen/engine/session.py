@@ -14,7 +14,7 @@ from snellen.engine.concurrency import fit_open_files
 from snellen.engine.data_paths import absolute_places
 from snellen.engine.journal import Journal
 from snellen.engine.progress import LiveScores, Progress
-from snellen.engine.questions import Feed, Outcome, Question
+from snellen.engine.questions import Feed, Observer, Outcome, Question
 from snellen.engine.rate_limits import check_pace
 from snellen.engine.resume import Key, Work, all_recorded, expected, key, pending, read_state, without_record
 from snellen.engine.retry import Backoff, Seeds
@@ -42,6 +42,7 @@ class Session:
         done: keys of the samples that have an answer.
         growth: answers of a benchmark whose questions follow from them.
         note: what was repaired, in one line.
+        observer: who is told of requests and records; None: nobody.
     """
 
     spec: RunSpec
@@ -53,6 +54,7 @@ class Session:
     done: set[Key]
     growth: Growth | None
     note: str
+    observer: Observer | None = None
 
     @property
     def seed(self) -> int | None:
@@ -297,6 +299,7 @@ class RecordSink:
         self._journal, self._feed, self._progress, self._stop = journal_file, feed, progress, stop
         self._budget, self._failures = budget, failures
         self._scores, self._cache, self._repeated = scores, cache, repeated
+        self.observer: Observer | None = None
 
     async def put(self, question: Question, outcome: Outcome) -> None:
         """Write a sample's first outcome and count it."""
@@ -314,6 +317,8 @@ class RecordSink:
             self.lost[key(sample.id, question.repeat)] = structs.replace(record, response=None)
         if (score := await self._score(sample, record)) is not None:
             self._progress.add_score(record, score, self._cluster(sample))
+        if self.observer is not None:
+            self.observer.recorded(sample, record, score)
         if self._budget.spent or failures.broken:
             self._stop.request()
 
@@ -324,7 +329,10 @@ class RecordSink:
             self._journal.append(record)
             self._feed.settle(sample, record)
             failed = before, await self._score(sample, before)
-            self._progress.recover(failed, record, await self._score(sample, record), self._cluster(sample))
+            score = await self._score(sample, record)
+            self._progress.recover(failed, record, score, self._cluster(sample))
+            if self.observer is not None:
+                self.observer.recorded(sample, record, score)
         if outcome.silent or self._budget.spent:
             self._stop.request()
 

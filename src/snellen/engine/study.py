@@ -42,7 +42,10 @@ _REASONS = {
     ("agent", "schema"): "An agent decides by itself how it answers.",
     ("tools", "schema"): "The loop of tools has several replies.",
     ("replay", "schema"): "A file of answers was written already.",
-    **dict.fromkeys((("local", "schema"), ("embedded", "schema")), "Its tokens are masked by llguidance, of the extra structured, which is not installed."),
+    **dict.fromkeys(
+        (("local", "schema"), ("embedded", "schema")),
+        "Its tokens are masked by llguidance, of the extra structured, which is not installed.",
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from msgspec import structs
 from snellen.benchmarks import registry as benchmarks
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.progress import Display, LiveScores
+from snellen.engine.questions import Observer
 from snellen.engine.retry import Backoff
 from snellen.engine.run import run
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, RunFolder, RunMeta, RunSpec
@@ -47,12 +48,14 @@ def perform(
     backoff: Backoff | None = None,
     trust: bool = False,
     weights: SharedWeights | None = None,
+    observer: Observer | None = None,
 ) -> Run:
     """Execute a RunSpec in a folder, write summary.json, and return the run.
 
     `benchmark`: that of the spec, which names it by a lasting name; None: it is found by its name.
     `trust`: the spec is the user's own, so that it may name code (`module:ATTRIBUTE`) as its benchmark.
     `weights`: the checkpoint of a local model that runs share; see `LocalModel.share`.
+    `observer`: is told of each request and record, see `snellen.engine.questions.Observer`.
 
     Raises:
         SnellenError: see snellen.errors; whatever was answered before it is on disk.
@@ -76,7 +79,9 @@ def perform(
 
     async def whole() -> RunMeta:
         try:
-            return await run(spec, prompted, answering, folder, display=display, backoff=backoff, scores=scores)
+            return await run(
+                spec, prompted, answering, folder, display=display, backoff=backoff, scores=scores, observer=observer
+            )
         finally:
             await answering.close()
 

@@ -52,9 +52,7 @@ def load_run(path: str | Path, *, benchmark: Benchmark | None = None, trust: boo
     """
     folder = RunFolder(path)
     meta = reread(folder, located(folder, verified_meta(folder)))
-    subject = (
-        None if benchmark is None else guarded(as_asked(benchmark, meta.spec), folder, meta, trust=trust)
-    )
+    subject = None if benchmark is None else guarded(as_asked(benchmark, meta.spec), folder, meta, trust=trust)
     return Run(folder, meta, subject, trust=trust, reopened=True)
 
 

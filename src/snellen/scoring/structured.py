@@ -81,7 +81,9 @@ def answer_in(schema: Mapping[str, Any], reply: str) -> StructuredAnswer:
     if not bare:
         return StructuredAnswer("", fault="empty reply")
     if len(bare) > MOST_CHARACTERS:
-        return StructuredAnswer("", fault=f"the reply has {len(bare):,} characters, and JSON is read up to {MOST_CHARACTERS:,}")
+        return StructuredAnswer(
+            "", fault=f"the reply has {len(bare):,} characters, and JSON is read up to {MOST_CHARACTERS:,}"
+        )
     try:
         value = json.loads(bare, parse_constant=_refuse)
     except json.JSONDecodeError as error:

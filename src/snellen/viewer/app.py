@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs
@@ -62,6 +62,8 @@ def view_app(settings: ViewSettings) -> Starlette:
     if (cases := settings.cases) is not None:
         routes.append(Route("/", lambda request: RedirectResponse(path_of("review"), 303)))
         routes.append(_file_route("/saved/{digest}", cases.saved, SAVED_TYPES))
+    else:
+        routes.append(Route("/metrics", _metrics(site, follower)))
     routes += [
         _file_route(f"/{IMAGES}/{{digest}}", site.images.get),
         _file_route(f"/{THUMBNAILS}/{{digest}}", site.thumbnails.get),
@@ -113,6 +115,24 @@ def _route(site: Site, page: ViewPage, follower: IndexFollower) -> Route:
 
     methods = ["GET", "POST"] if page.submit is not None else ["GET"]
     return Route(path_of(page.name), endpoint, methods=methods)
+
+
+def _metrics(site: Site, follower: IndexFollower) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of figures for Prometheus, behind the same gate as the pages."""
+    from snellen.viewer.metrics import CONTENT_TYPE, metrics_text
+
+    def text() -> str:
+        site.index.runs()
+        follower.touch()
+        return metrics_text(site.index.runs())
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return Response(await run_in_threadpool(text), headers={"Content-Type": CONTENT_TYPE})
+        except SnellenError as error:
+            return PlainTextResponse(f"{error.message}\n", 503)
+
+    return endpoint
 
 
 def _file_route(

@@ -118,7 +118,9 @@ class AccessGate:
                 rest = urlencode([(name, value) for name, value in query if name != "token"])
                 await _answer(send, 200, _entrance(scope["path"], rest), {**self._set_cookie(), "content-type": HTML})
                 return
-            if not self.access.accepts_cookie(_cookie(headers, self.cookie_name)):
+            bearer = next((value for name, value in headers if name == "authorization"), "")
+            by_bearer = bearer.startswith("Bearer ") and self.access.accepts_token(bearer.removeprefix("Bearer "))
+            if not by_bearer and not self.access.accepts_cookie(_cookie(headers, self.cookie_name)):
                 await _answer(send, 403, "Open the address that the command printed; it has the token.\n")
                 return
         await self.app(scope, _limited(receive), _with_headers(send))

@@ -50,7 +50,9 @@ def test_each_question_carries_the_letters_of_its_own_options(table: Callable[..
     run = snellen.evaluate(str(path), model, schema="auto", out=tmp_path / "run2")
     assert sorted(schema["properties"]["answer"]["enum"] for schema in schemas(model)) == [list("AB"), list("ABC")]
     assert run.meta.identity["schema"] == run.meta.spec.schema == "auto"
-    rows = {each["id"]: each for each in map(json.loads, (tmp_path / "run2" / "predictions.jsonl").read_text().splitlines())}
+    rows = {
+        each["id"]: each for each in map(json.loads, (tmp_path / "run2" / "predictions.jsonl").read_text().splitlines())
+    }
     assert [rows[name]["extracted"] for name in ("t1", "t2")] == [None, "C"]
     assert rows["t1"]["reason"] == "outside the schema: answer: 'C' is not one of ['A', 'B']"
 
@@ -147,7 +149,14 @@ def test_a_name_that_is_no_file_is_answered_with_the_nearest_word():
 
 
 def shown(kind: str, target: object, schema: object, options: object = (), **meta: object) -> Sample:
-    return Sample("1", Prompt((Text("Which?"),), generation=Generation(reply_schema=schema)), target, kind, dict(options), meta=meta)
+    return Sample(
+        "1",
+        Prompt((Text("Which?"),), generation=Generation(reply_schema=schema)),
+        target,
+        kind,
+        dict(options),
+        meta=meta,
+    )
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,9 @@ def generate(
     if settings.schema is not None:
         from snellen.models.local.grammar import SchemaMask  # few runs have a schema
 
-        steps.append(SchemaMask(settings.schema, tokenizer, _end_tokens(model.generation_config, tokenizer), count, width))
+        steps.append(
+            SchemaMask(settings.schema, tokenizer, _end_tokens(model.generation_config, tokenizer), count, width)
+        )
     steps += _sampling(settings, seeds, model.device)
     with (
         torch.inference_mode(loaded.inference_mode),

@@ -1,4 +1,4 @@
-"""Experiment trackers: the metrics of a run in Weights & Biases, Trackio, MLflow or TensorBoard.
+"""Experiment trackers: the metrics of a run in Weights & Biases, Trackio, MLflow or TensorBoard, and OpenTelemetry.
 
 `parse_targets` checks what `--log KIND:NAME` names before a run begins; `log_run` sends a run, and returns a fault instead
 of raising it, since a run must never be lost to its tracker.
@@ -13,10 +13,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from snellen.benchmarks.base import Benchmark
+from snellen.engine.questions import Observer
+from snellen.engine.run_folder import RunSpec
 from snellen.errors import MissingExtraError, SnellenError, UsageError
 from snellen.installation import install_hint
 from snellen.redaction import redact
@@ -29,7 +33,8 @@ __all__ = ["TrackedRun", "Tracker", "TrackerTarget", "log_run", "parse_targets"]
 class Tracker(NamedTuple):
     """A kind of tracker: the package that it needs, the extra that brings it, and what its NAME stands for.
 
-    `check` takes a NAME before a run; `log` sends a run and returns where it went.
+    `check` takes a NAME before a run; `log` sends a run and returns where it went. `follow` makes the observer of a run while
+    it goes on; a kind that has it needs no NAME.
     """
 
     package: str
@@ -37,6 +42,11 @@ class Tracker(NamedTuple):
     names: str
     check: Callable[[str], None]
     log: Callable[[str, TrackedRun], str]
+    follow: Callable[[str, RunSpec, Benchmark], AbstractContextManager[Observer]] | None = None
+
+    @property
+    def needs_name(self) -> bool:
+        return self.follow is None
 
 
 MESSAGE_CHARACTERS = 300
@@ -50,7 +60,7 @@ class TrackerTarget(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.kind}:{self.name}"
+        return f"{self.kind}:{self.name}" if self.name else self.kind
 
 
 class LogResult(NamedTuple):
@@ -75,15 +85,15 @@ def parse_targets(texts: Sequence[str]) -> list[TrackerTarget]:
         MissingExtraError: the tracker's package is not installed.
     """
     targets: list[TrackerTarget] = []
-    forms = ", ".join(f"{kind}:{tracker.names}" for kind, tracker in TRACKERS.items())
+    forms = ", ".join(f"{kind}:{tracker.names}" if tracker.needs_name else kind for kind, tracker in TRACKERS.items())
     for text in dict.fromkeys(texts):
         kind, colon, name = text.partition(":")
         if kind not in TRACKERS:
             raise UsageError(f"--log {text!r} names no tracker", f"Write one of: {forms}.").near(kind, TRACKERS, "{}")
         tracker = TRACKERS[kind]
-        if not colon or not name.strip():
+        if (tracker.needs_name or colon) and not name.strip():
             raise UsageError(f"--log {text!r} names no {tracker.names.lower()}", f"Write --log {kind}:{tracker.names}.")
-        if find_spec(tracker.package) is None:
+        if not _is_installed(tracker.package):
             raise MissingExtraError(
                 f"--log {text} needs {tracker.package}, which is not installed.",
                 install_hint(tracker.extra),
@@ -101,6 +111,24 @@ def parse_targets(texts: Sequence[str]) -> list[TrackerTarget]:
             ) from error
         targets.append(target)
     return targets
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of `a.b`, where there is no `a`
+        return False
+
+
+@contextlib.contextmanager
+def following(targets: Sequence[TrackerTarget], spec: RunSpec, benchmark: Benchmark) -> Iterator[Observer | None]:
+    """Yield the observer of the first target that follows runs while they go on; None without one."""
+    for target in targets:
+        if (follow := TRACKERS[target.kind].follow) is not None:
+            with follow(target.name, spec, benchmark) as observer:
+                yield observer
+            return
+    yield None
 
 
 def log_run(targets: Sequence[TrackerTarget], run: TrackedRun) -> list[LogResult]:
@@ -312,9 +340,29 @@ def _text_summary(tag: str, text: str) -> Any:
     return Summary.Value(tag=f"{tag}/text_summary", metadata=plugin, tensor=tensor)
 
 
+def _check_otel(name: str) -> None:
+    from snellen.runs.trackers.telemetry import require_address
+
+    require_address(name)
+
+
+def _log_otel(name: str, run: TrackedRun) -> str:
+    """Send an event for each metric; return where they go."""
+    from snellen.runs.trackers.telemetry import log_metrics
+
+    return log_metrics(name, run)
+
+
+def _follow_otel(name: str, spec: RunSpec, benchmark: Benchmark) -> AbstractContextManager[Observer]:
+    from snellen.runs.trackers.telemetry import follow
+
+    return follow(name, spec, benchmark)
+
+
 TRACKERS = {
     "wandb": Tracker("wandb", "wandb", "PROJECT", _check_wandb, _log_wandb),
     "trackio": Tracker("trackio", "trackio", "PROJECT", _check_trackio, _log_trackio),
     "mlflow": Tracker("mlflow", "mlflow", "EXPERIMENT", _check_mlflow, _log_mlflow),
     "tensorboard": Tracker("tensorboard", "tensorboard", "DIR", _check_tensorboard, _log_tensorboard),
+    "otel": Tracker("opentelemetry.exporter.otlp.proto.http", "otel", "ADDRESS", _check_otel, _log_otel, _follow_otel),
 }
