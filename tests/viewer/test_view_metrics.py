@@ -129,7 +129,7 @@ def test_the_number_of_series_is_bounded_and_what_is_not_finite_is_left_out():
     assert read["runs_omitted",] == 21 and read["runs", "state=complete"] == MOST_RUNS + 20
     assert ("run_info", "benchmark=chart", "model=m", "run=now", "state=running") in read
     assert len({labels for labels in read if labels[0] == "run_done"}) == MOST_RUNS
-    assert not any("score" == labels[0][4:9] and labels[0] != "run_score_low" for labels in read)
+    assert not any(labels[0][4:9] == "score" and labels[0] != "run_score_low" for labels in read)
 
 
 @pytest.mark.parametrize("key", ["sk-" + "a1B2" * 12])

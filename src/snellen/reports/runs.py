@@ -12,7 +12,15 @@ from snellen.errors import DataError, UsageError
 from snellen.reports.failures.labels import load_counts
 from snellen.reports.views import PageLimits, PairedView, RunView
 from snellen.runs.answer_view import AnswerView, answer_view, run_names
-from snellen.runs.caveats import GOLD_HELD_BACK, changed_settings, conditions, sampling_text, sentence, shown_videos
+from snellen.runs.caveats import (
+    GOLD_HELD_BACK,
+    changed_settings,
+    conditions,
+    sampling_text,
+    schema_text,
+    sentence,
+    shown_videos,
+)
 from snellen.runs.compare import compare_with_first
 from snellen.runs.compared_runs import ComparedRun, open_runs
 from snellen.runs.coordinates import odd_line
@@ -180,6 +188,7 @@ def facts(run: Run) -> dict[str, str]:
         "by batch": _by_batch(batches) if isinstance(batches, Mapping) else "",
         "system text": _shortened(meta.spec.system),
         "examples": _examples(meta.spec.few_shot, meta.spec.few_shot_draw),
+        "schema of replies": schema_text(meta),
         "videos": shown_videos(meta),
         "sampling": sampling_text(meta).removeprefix("sampling "),
         "repeats": str(meta.spec.repeats) if meta.spec.repeats > 1 else "",

@@ -256,9 +256,19 @@ def sampling_text(meta: RunMeta) -> str:
 
 
 def title_part(meta: RunMeta) -> str:
-    """Return what the title of a run's scores says of its conditions: videos, sampling and repeats."""
+    """Return what the title of a run's scores says of its conditions: videos, sampling, schema and repeats."""
     repeats = f"{meta.spec.repeats} repeats" if meta.spec.repeats > 1 else ""
-    return "".join(f" · {text}" for text in (shown_videos(meta), sampling_text(meta), repeats) if text)
+    schema = f"schema {schema_text(meta)}" if meta.spec.schema else ""
+    return "".join(f" · {text}" for text in (shown_videos(meta), sampling_text(meta), schema, repeats) if text)
+
+
+def schema_text(meta: RunMeta) -> str:
+    """Return how the schema of replies was made, `auto` or the fields of one of its own; empty without one."""
+    schema = meta.spec.schema or ""
+    if isinstance(schema, str):
+        return schema
+    fields = schema.get("properties")
+    return f"of {', '.join(map(str, fields))}"[:200] if isinstance(fields, dict) and fields else "of a file"
 
 
 def _changed(settings: Struct, usual: Struct, but: str) -> list[str]:

@@ -215,7 +215,11 @@ def _prompt(spec: RunSpec) -> str:
     options = spec.data.options
     parts = [f"{name} {options[name]}" for name in ("prompt", "prompts", "prompting", "protocol") if name in options]
     parts = parts or ["the declared words"]
-    parts += ["a system text"] * bool(spec.system) + [f"{spec.few_shot} examples"] * bool(spec.few_shot)
+    parts += (
+        ["a system text"] * bool(spec.system)
+        + ["a schema"] * bool(spec.schema)
+        + [f"{spec.few_shot} examples"] * bool(spec.few_shot)
+    )
     return ", ".join(parts)
 
 
