@@ -10,9 +10,10 @@ import pytest_asyncio
 from test_local_answers import Opened
 from tiny_vlm import ask, picture, texts
 
+from snellen.benchmarks.structured import automatic_schema
 from snellen.errors import BadRequestError
 from snellen.scoring.scorers import by_kind
-from snellen.scoring.structured import automatic_schema, reading_answers
+from snellen.scoring.structured import reading_answers
 from snellen.types import Generation, Prompt, Sample, Text
 
 QUESTION = Prompt((picture(1), Text("Which bird is this?")))

@@ -64,8 +64,8 @@ class Slow(Model):
 
     async def answer(self, prompt: Prompt) -> Response:
         self.asked += 1
-        while self.asked > 2 and not self.goes_on.is_set():
-            await asyncio.sleep(0.01)
+        if self.asked > 2:
+            await asyncio.to_thread(self.goes_on.wait, 300)
         return Response("7", usage=Usage(input_tokens=100, output_tokens=2, cost=0.25))
 
 

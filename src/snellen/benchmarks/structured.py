@@ -16,12 +16,16 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.errors import UsageError
+from snellen.scoring.answers.base import fields_schema
 from snellen.scoring.readings import PROFILE
+from snellen.scoring.scorers import answer_schema
 from snellen.scoring.scores import RepeatScorer
-from snellen.scoring.structured import AUTOMATIC, WITH_REASONING, automatic_schema, reading_answers
+from snellen.scoring.structured import ANSWER, reading_answers
 from snellen.sources.safe_paths import regular_file
 from snellen.types import Generation, Sample
 
+AUTO, WITH_REASONING = "auto", "auto+reasoning"
+AUTOMATIC = (AUTO, WITH_REASONING)
 MOST_BYTES = 64 << 10
 """Size of a schema. It goes out with every request."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -68,6 +72,23 @@ def structured(benchmark: Benchmark, schema: Mapping[str, Any] | str) -> Benchma
         sample=None if make is None else lambda data, name: change(make(data, name)),
         study={**benchmark.study, "schema": schema},
     )
+
+
+def automatic_schema(sample: Sample, *, reasoning: bool = False) -> dict[str, Any]:
+    """Return the schema of a question's reply by its kind: {"answer": …}, with `reasoning` before it if asked for.
+
+    A choice is one of the letters of this question. Kinds without a form of their own are texts.
+
+    Raises:
+        UsageError: the kind is `json`, whose fields only the gold answer knows.
+    """
+    if sample.kind == "json":
+        raise UsageError(
+            f"--schema auto: {sample.id} asks for a JSON object, whose fields are part of the gold answer.",
+            "Write a schema with these fields, and name it: --schema FILE. No request was sent.",
+        )
+    steps: dict[str, Any] = {"reasoning": {"type": "string"}} if reasoning else {}
+    return fields_schema(**steps, **{ANSWER: answer_schema(sample)})
 
 
 def checked_schema(schema: Mapping[str, Any] | str | Path) -> dict[str, Any] | str:

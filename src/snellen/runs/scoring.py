@@ -31,7 +31,6 @@ from snellen.scoring.rubric import Rubric, gold_forms, score_verdict
 from snellen.scoring.scorers import NOT_JUDGED
 from snellen.scoring.scores import RepeatScorer, ScoreBuilder, Scores, score_record
 from snellen.scoring.statistics import mean, with_cluster
-from snellen.scoring.structured import without_schema
 from snellen.types import Metric, Record, Response, Sample, Score
 
 if TYPE_CHECKING:
@@ -339,7 +338,10 @@ def by_reader(sample: Sample, record: Record, said: str, scorer: Scorer, unread:
     response = record.response
     if record.status != "ok" or response is None:
         return unread
-    sample = without_schema(sample)  # a quote is no JSON
+    if sample.prompt.generation is not None:
+        from snellen.scoring.structured import without_schema  # few runs have a schema
+
+        sample = without_schema(sample)  # a quote is no JSON
 
     def score(text: str) -> Score:
         return score_record(sample, structs.replace(record, response=structs.replace(response, text=text)), scorer)

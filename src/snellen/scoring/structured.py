@@ -13,15 +13,12 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from snellen.errors import UsageError
-from snellen.scoring.answers.base import fields_schema
 from snellen.scoring.answers.structure import MOST_CHARACTERS
 from snellen.scoring.replies.reply import outside_thinking, visible
 from snellen.types import Sample, Score
 
-AUTO, WITH_REASONING = "auto", "auto+reasoning"
-AUTOMATIC = (AUTO, WITH_REASONING)
-ANSWER, REASONING = "answer", "reasoning"
+ANSWER = "answer"
+"""The field of a reply that is its answer."""
 MOST_CHECKS = 100_000
 """Keywords of a schema that are checked for one reply. A run folder may bring any schema, and a model any reply."""
 MESSAGE_CHARACTERS = 120
@@ -50,25 +47,6 @@ def without_schema(sample: Sample) -> Sample:
         return sample
     prompt = structs.replace(sample.prompt, generation=structs.replace(generation, reply_schema=None))
     return structs.replace(sample, prompt=prompt)
-
-
-def automatic_schema(sample: Sample, *, reasoning: bool = False) -> dict[str, Any]:
-    """Return the schema of a question's reply by its kind: {"answer": …}, with `reasoning` before it if asked for.
-
-    A choice is one of the letters of this question. Kinds without a form of their own are texts.
-
-    Raises:
-        UsageError: the kind is `json`, whose fields only the gold answer knows.
-    """
-    if sample.kind == "json":
-        raise UsageError(
-            f"--schema auto: {sample.id} asks for a JSON object, whose fields are part of the gold answer.",
-            "Write a schema with these fields, and name it: --schema FILE. No request was sent.",
-        )
-    from snellen.scoring.scorers import answer_schema
-
-    steps: dict[str, Any] = {REASONING: {"type": "string"}} if reasoning else {}
-    return fields_schema(**steps, **{ANSWER: answer_schema(sample)})
 
 
 def answer_in(schema: Mapping[str, Any], reply: str) -> StructuredAnswer:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import snellen
 from runs.study.conftest import NotingModel, row
-from snellen.benchmarks.structured import MOST_BYTES, checked_schema
+from snellen.benchmarks.structured import MOST_BYTES, automatic_schema, checked_schema
 from snellen.engine.run_folder import RunFolder, RunSpec
 from snellen.errors import FingerprintError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.runs.perform import perform
 from snellen.scoring.scorers import by_kind, reading_of
-from snellen.scoring.structured import MOST_CHECKS, answer_in, automatic_schema, reading_answers
+from snellen.scoring.structured import MOST_CHECKS, answer_in, reading_answers
 from snellen.types import Generation, Prompt, Sample, Text
 
 OWN = {
