@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runs.test_telemetry import Collector
 from tracker_records import mlflow_records, tensorboard_records
 
 
@@ -31,6 +32,24 @@ def test_run_logs_and_prints_one_json_object(snellen, tmp_path):
         assert record.last(f"lights/{metric['name']}_ci95_low") == pytest.approx(metric["ci95"][0], abs=1e-6)
         assert record.settings["fingerprint"] == run["fingerprint"]
     assert "logged to tensorboard:tb: tb/lights-pixels" in done.err and "logged to mlflow:eyes: sqlite" in done.err
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_run_sends_spans_while_it_goes_on_and_metrics_at_its_end(snellen, monkeypatch, by_variable):
+    with Collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.origin)
+        if by_variable:
+            monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+        done = snellen(
+            "run", "lights", "-m", "pixels", "--out", "r", "--json", *([] if by_variable else ["--log", "otel"])
+        )
+    assert done.status == 0, done.err
+    (run,) = json.loads(done.out)["runs"]
+    spans = [span.name for span in collector.spans]
+    assert spans.count("chat pixels") == run["totals"]["ok"] > 0 and spans.count("evaluate lights") == 1
+    scored = [event for event in collector.events if any(a.key == "snellen.sample_id" for a in event.attributes)]
+    assert len(scored) == run["totals"]["ok"] and all(event.span_id for event in scored)
+    assert by_variable or (len(collector.events) > len(scored) and "logged to otel" in done.err)
 
 
 def test_a_dead_tracker_is_a_warning_and_the_status_is_the_runs_own(snellen, monkeypatch):

@@ -359,3 +359,22 @@ def _wait_until(condition, seconds: float = 60.0) -> None:  # type: ignore[no-un
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("api", lambda body: body["response_format"]["json_schema"]["schema"]),
+        ("anthropic", lambda body: body["output_config"]["format"]["schema"]),
+        ("gemini", lambda body: body["generationConfig"]["responseJsonSchema"]),
+    ],
+)
+def test_the_rows_of_a_batch_carry_the_schema_of_their_question(tmp_path, kind, place):
+    plan = Plan(seconds=0.2, answer=lambda question: json.dumps({"answer": arithmetic_answer(question)}))
+    with BatchServer(plan) as server:
+        address = server.address("gemini") if kind == "gemini" else server.url
+        run = run_batches(address, tmp_path / "run", 5, f"{kind}:{MODEL}", schema="auto")
+        bodies = [row["body"] for batch in server.batches.values() for row in batch.rows]
+        assert server.faults == []
+    assert len(bodies) == 5 and run.meta.totals.ok == 5
+    assert all(place(body)["required"] == ["answer"] for body in bodies)

@@ -179,11 +179,11 @@ def reading_of(sample: Sample, reply: str) -> Reading | None:
     if generation is not None and generation.reply_schema is not None:
         from snellen.scoring.structured import answer_in, without_schema  # few runs have a schema
 
-        answer = answer_in(generation.reply_schema, reply)
-        if answer.fault:
-            return Reading(None, answer.fault)
-        reading = reading_of(without_schema(sample), answer.text)
-        return reading and reading._replace(places=(answer.place,) if reading.places else ())
+        field = answer_in(generation.reply_schema, reply)
+        if field.fault:
+            return Reading(None, field.fault)
+        reading = reading_of(without_schema(sample), field.text)
+        return reading and reading._replace(places=(field.place,) if reading.places else ())
     if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
         return None
     if is_grounded(sample):

@@ -144,6 +144,6 @@ def _checker(schema: str) -> Callable[[Any], Iterator[Any]]:
 
     def faults(value: Any) -> Iterator[Any]:
         left[0] = MOST_CHECKS
-        return validator.iter_errors(value)
+        yield from validator.iter_errors(value)
 
     return faults

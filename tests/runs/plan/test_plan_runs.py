@@ -264,3 +264,21 @@ def test_a_misspelt_key_is_answered_with_the_right_one(capsys):
     assert main(["run", path, "--dry-run"]) == 2
     printed = " ".join(capsys.readouterr().err.split())
     assert "defaults has no key 'limt' Did you mean limit? Keys: " in printed
+
+
+def test_a_schema_is_a_setting_of_a_plan_and_a_file_of_it_lies_beside_the_plan(tmp_path: Path):
+    (tmp_path / "plans").mkdir()
+    schema = {"type": "object", "properties": {"answer": {"enum": ["A", "B"]}}}
+    (tmp_path / "plans" / "ab.json").write_text(json.dumps(schema))
+    with fast.running() as server:
+        settings = '[settings.auto]\nschema = "auto"\n[settings.own]\nschema = "ab.json"\n[settings.plain]\n'
+        plan = write(
+            "benchmarks = ['chart/digits']\n[defaults]\nlimit = 2\n" + settings + model(server.url, "m"), "plans/p.toml"
+        )
+        assert main(["run", plan, "--json", "--out", "sweep"]) in (0, 9)
+    found = {path.name: load_run(path).meta.spec.schema for path in Path("sweep").iterdir() if path.is_dir()}
+    assert {name.rpartition("-")[2]: spec for name, spec in found.items()} == {
+        "auto": "auto",
+        "own": schema,
+        "plain": None,
+    }

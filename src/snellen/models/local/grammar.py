@@ -20,7 +20,7 @@ from transformers import LogitsProcessor
 from snellen.errors import BadRequestError
 
 MOST_TOKENIZERS = 4
-_COMPACT = {"whitespace_flexible": False}
+_COMPACT: Any = {"whitespace_flexible": False}
 """No blanks but one behind a comma and a colon: an untrained model could write nothing else."""
 _known: OrderedDict[tuple[int, tuple[int, ...]], tuple[Any, llguidance.LLTokenizer]] = OrderedDict()
 

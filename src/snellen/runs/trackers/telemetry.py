@@ -227,6 +227,7 @@ def log_metrics(address: str, run: TrackedRun) -> str:
                 "gen_ai.evaluation.name": f"{run.benchmark}/{metric}",
                 "gen_ai.evaluation.score.value": value,
                 "snellen.run": run.name,
+                "snellen.step": run.step,
                 "snellen.profile": profile,
                 "snellen.ci95_low": low,
                 "snellen.ci95_high": high,
