@@ -16,7 +16,7 @@ from snellen.scoring.answers.base import LEVELS
 from snellen.scoring.answers.video_moment import VideoMoment
 from snellen.scoring.coordinates import is_grounded
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
-from snellen.scoring.extract.base import VERBATIM
+from snellen.scoring.extract.base import DECLARED, VERBATIM
 from snellen.scoring.scores import SLICES, Scores
 from snellen.types import Metric, Sample, Score, Text
 
@@ -183,7 +183,9 @@ def reading_of(sample: Sample, reply: str) -> Reading | None:
         if field.fault:
             return Reading(None, field.fault)
         reading = reading_of(without_schema(sample), field.text)
-        return reading and reading._replace(places=(field.place,) if reading.places else ())
+        if reading is None or reading.value is None:
+            return reading
+        return reading._replace(stage=DECLARED, places=(field.place,))
     if sample.kind == "open" or (sample.kind in ("choice", "choice_text", "multi-choice") and not sample.options):
         return None
     if is_grounded(sample):

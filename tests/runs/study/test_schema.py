@@ -180,7 +180,7 @@ def test_a_reply_is_its_field_or_unparseable_with_the_reason(reply: str, reason:
     score, reading = reading_answers(by_kind)(sample, reply), reading_of(sample, reply)
     assert reading is not None and score.reason == reading.reason == reason
     assert score.verdict == ("correct" if reason is None else "invalid")
-    assert reason or reply[slice(*reading.places[0])] == "B"
+    assert reason or (reading.stage, reply[slice(*reading.places[0])]) == ("declared", "B")
 
 
 KINDS = st.sampled_from(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-VERBATIM = "verbatim"
-STAGES = (VERBATIM, "declared", "short", "prose", "reader")
+VERBATIM, DECLARED = "verbatim", "declared"
+STAGES = (VERBATIM, DECLARED, "short", "prose", "reader")
 """Stages of reading in their order: the first that finds an answer decides."""
 
 
