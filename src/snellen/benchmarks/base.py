@@ -330,6 +330,8 @@ class Benchmark:
             benchmark would measure something else; None: any settings will do.
         exports: format name to a writer of a run in that format, beside those of `snellen.formats.writers`, where it
             says what a writer gets and returns.
+        settings: settings of a run that it declares, by name (`repeats`, `temperature`, `top_p`, `max_tokens`); what the
+            user chooses comes first.
         unanswered: what the metrics do with samples without an answer, in words that follow "have no answer and". With
             LEFT_OUT the score in the progress line leaves them out too.
     """
@@ -379,6 +381,7 @@ class Benchmark:
     gold_reply: Callable[[Sample], str | None] | None = None
     study: Mapping[str, Any] = field(default_factory=dict)
     concealed: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     unanswered: str = COUNT_AS_WRONG
 
     def __post_init__(self) -> None:

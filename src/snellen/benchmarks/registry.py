@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -61,6 +61,9 @@ Such a module has `names() -> list[str]` and `find(name) -> Benchmark | None`.
 """
 MANIFEST = "benchmark.json"
 HUB = "hf:"
+INSPECT_HUB = re.compile(r"hf/([\w.-]+/[\w.-]+(?:/[\w.-]+)?(?:@\S+)?)", re.ASCII)
+"""A data set of the hub, or a task of its eval.yaml, as Inspect spells it."""
+TASK_FILE = "eval.yaml"
 DECLARATION = ".toml"
 ROW_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow", ".feather", ".xlsx")
 TABLE_SUFFIXES = (*ROW_SUFFIXES, ".zip", ".tar", ".tar.gz", ".tgz")
@@ -88,10 +91,10 @@ def is_built_set(name: str) -> bool:
 
 
 def is_table(name: str) -> bool:
-    """Return True if the name is a file of questions, a folder that holds one, or `hf:owner/name`."""
+    """Return True if the name is a file of questions, a folder that holds one, `hf:owner/name`, or a task of an eval.yaml."""
     if name in BUILT_IN or is_entry(name):
         return False
-    if name.startswith(HUB):
+    if as_hub(name).startswith(HUB) or task_folder(name) is not None:
         return True
     if name.lower().endswith((*TABLE_SUFFIXES, DECLARATION)):
         return "\0" not in name
@@ -99,6 +102,49 @@ def is_table(name: str) -> bool:
         return _holds_table(Path(name).expanduser())
     except (OSError, ValueError):  # a name that no path can be
         return False
+
+
+def as_hub(name: str) -> str:
+    """Return Inspect's `hf/owner/name` as `hf:owner/name`, unless there is such a path; other names as they are."""
+    spelled = INSPECT_HUB.fullmatch(name) if name.startswith("hf/") else None
+    return name if spelled is None or Path(name).exists() else f"{HUB}{spelled[1]}"
+
+
+def task_folder(name: str) -> tuple[Path, str] | None:
+    """Return the folder of an eval.yaml and the task that a path names, empty for its only one; None for any other path.
+
+    A path is that of the folder or of the file, and a task may follow it: `set`, `set/task`, `set/eval.yaml/task`.
+    """
+    if "\0" in name or name.startswith(HUB):
+        return None
+    path = Path(name).expanduser()
+    file, task = (path, "") if path.name == TASK_FILE else (path / TASK_FILE, "")
+    if path.parent.name == TASK_FILE:
+        file, task = path.parent, path.name
+    elif not path.exists() and not name.lower().endswith((*TABLE_SUFFIXES, DECLARATION)) and path.name != TASK_FILE:
+        file, task = path.parent / TASK_FILE, path.name
+    try:
+        return (file.parent, task) if file.is_file() else None
+    except (OSError, ValueError):  # a name that no path can be
+        return None
+
+
+def with_tasks(names: Sequence[str]) -> list[str]:
+    """Return names with a data set whose eval.yaml has several tasks replaced by its tasks, each a benchmark of its own."""
+    return [
+        each
+        for name in names
+        for each in (
+            import_module("snellen.benchmarks.table.hub_tasks").names_of(as_hub(name))
+            if as_hub(name).startswith(HUB) or (not is_known(name) and task_folder(name) is not None)
+            else [name]
+        )
+    ]
+
+
+def is_known(name: str) -> bool:
+    """Return True for a name of the package, whatever lies in the working folder."""
+    return name in BUILT_IN or is_entry(name)
 
 
 def _holds_table(folder: Path) -> bool:
@@ -146,10 +192,11 @@ def lasting_name(name: str) -> str:
     """
     if not is_path(name):
         return name
-    if name.startswith(HUB):
-        from snellen.sources.hub import with_commit  # the hub's client; few names need it
+    name = as_hub(name)
+    if name.startswith(HUB) or task_folder(name) is not None:
+        from snellen.benchmarks.table.hub_tasks import lasting_name as of_task  # the hub's client; few names need it
 
-        return with_commit(name)
+        return of_task(name)
     return str(Path(name).expanduser().absolute())
 
 
@@ -157,8 +204,10 @@ def short_name(name: str) -> str:
     """Return a name for folders of runs: that of a table without its path and ending."""
     if not is_table(name) or is_entry(name):
         return name
-    if name.startswith(HUB):
-        return name[len(HUB) :].partition("@")[0]
+    if (hub := as_hub(name)).startswith(HUB):
+        return hub[len(HUB) :].partition("@")[0].removesuffix(f"/{TASK_FILE}")
+    if (task := task_folder(name)) is not None:
+        return "/".join(filter(None, (task[0].absolute().name, task[1])))
     base = Path(name).expanduser().absolute().name
     ending = next((suffix for suffix in (*TABLE_SUFFIXES, DECLARATION) if base.lower().endswith(suffix)), "")
     return base[: len(base) - len(ending)] or base
@@ -172,6 +221,7 @@ def find(name: str) -> Benchmark:
     Raises:
         UsageError: there is none; the message names near ones.
     """
+    name = as_hub(name)
     if is_code(name):
         register_environment(os.environ)  # its code may read any key
     if name in BUILT_IN or is_code(name):
@@ -184,7 +234,9 @@ def find(name: str) -> Benchmark:
         if name.lower().endswith(DECLARATION) and not name.startswith(HUB):
             benchmark = import_module("snellen.benchmarks.table.catalogue_benchmarks").open_declared(name)
         else:
-            benchmark = import_module("snellen.benchmarks.table.benchmark").open_table(name)
+            of_task = name.startswith(HUB) or task_folder(name) is not None
+            found = import_module("snellen.benchmarks.table.hub_tasks").find(name) if of_task else None
+            benchmark = found or import_module("snellen.benchmarks.table.benchmark").open_table(name)
     elif (family := FAMILIES.get(name.partition("/")[0])) and (member := import_module(family).find(name)):
         benchmark = member
     else:

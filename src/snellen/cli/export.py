@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -15,6 +15,7 @@ from snellen.errors import UsageError
 from snellen.text import comma_list
 
 if TYPE_CHECKING:
+    from snellen.formats.writers import Exported
     from snellen.runs.run import Run
 
 
@@ -60,7 +61,9 @@ class AnswerOptions:
 
 
 def export(
-    runs: list[Path] = argument("Folders of runs; formats other than tables take one.", value="RUN..."),
+    runs: list[Path] = argument(
+        "Folders of runs; formats other than tables take one. eval-yaml also takes a benchmark.", value="RUN..."
+    ),
     *,
     format: str | None = option(
         "Format to write: latex, csv, markdown or json for a table, or an answer format.",
@@ -84,12 +87,21 @@ def export(
     value is bold where it is better than every other value of its column by more than chance.
 
     Answer formats are those of the benchmark's authors, of other harnesses, Inspect logs, Every Eval Ever, the Hugging Face
-    hub, and plain JSON lines; without --format and --out they are listed. Their files are named after the model and the start time of the run, so the same run gives
+    hub, and plain JSON lines; without --format and --out they are listed. eval-yaml writes the questions of a benchmark, or
+    of a run's, as a data set of the hub: table, eval.yaml, card and Croissant description. Their files are named after the model and the start time of the run, so the same run gives
     the same files. Omissions are reported on stderr.
     """
     from snellen.runs.tables.collect import open_runs
     from snellen.runs.tables.render import table_format
 
+    if format == "eval-yaml":
+        written = _write_tasks(runs, out, moved, parse_pairs(data.pairs), show_gold=answers.show_gold)
+        if as_json:
+            show_json({"files": [str(path) for path in written.files]})
+        else:
+            print("\n".join(map(str, written.files)))
+        print_notes(written.notes)
+        return
     opened, notes = open_runs(runs, trust=moved.trust)
     own = format is not None and len(opened) == 1 and format in opened[0].benchmark.exports
     name = None if own or (format is None and out is None) else table_format(format, out)
@@ -143,6 +155,28 @@ def export(
     print_notes(result.notes)
 
 
+def _write_tasks(
+    named: Sequence[Path], out: str | None, moved: shared.MovedOptions, pairs: Mapping[str, str], *, show_gold: bool
+) -> Exported:
+    """Write the questions of a benchmark, or of a run's, as a data set of the hub."""
+    from snellen.benchmarks.base import Data
+    from snellen.benchmarks.registry import find, short_name
+    from snellen.runs.interchange.hub_tasks import export_tasks
+    from snellen.runs.run import load_run
+
+    if len(named) > 1:
+        raise UsageError(f"the format eval-yaml takes one benchmark or run, and {len(named)} were named", "Name one.")
+    if (named[0] / "run_meta.json").is_file():
+        run = load_run(named[0], trust=moved.trust).moved(moved.data, moved.images, pairs)
+        folder = Path(out) if out is not None else run.path / "exports" / "eval-yaml"
+        return export_tasks(run.benchmark, run.meta.spec.data, folder, show_gold=show_gold)
+    name = str(named[0])
+    benchmark = find(name)
+    data = Data(moved.data, moved.images, pairs)
+    data.require_known(benchmark.name, benchmark.options)
+    return export_tasks(benchmark, data, Path(out or f"{short_name(name).replace('/', '-')}-hub"), show_gold=show_gold)
+
+
 def _known_formats(opened: Sequence[Run]) -> dict[str, str]:
     """Map each format to its description: those for answers to the first run's benchmark, then those of tables."""
     from snellen.runs.export import formats
@@ -150,6 +184,9 @@ def _known_formats(opened: Sequence[Run]) -> dict[str, str]:
 
     answers = {name: format_.about for name, format_ in formats(opened[0].benchmark).items()}
     tables = {name: render.__doc__ or "" for name, render in TABLE_FORMATS.items()}
+    answers["eval-yaml"] = (
+        "A data set of the hub: table, eval.yaml, card and Croissant description, for Snellen and Inspect."
+    )
     return {**answers, **{name: about for name, about in tables.items() if name not in answers}}
 
 

@@ -191,9 +191,9 @@ def perform_call(
     names: Sequence[str], call: RunCall, prepare: Prepare = lambda spec, benchmark: (spec, benchmark)
 ) -> ModelOutcome | None:
     """Run benchmarks with the options of a call; None with --dry-run. `prepare` may settle what no option does."""
-    from snellen.benchmarks.registry import find, lasting_name
+    from snellen.benchmarks.registry import find, lasting_name, with_tasks
     from snellen.cli import environment
-    from snellen.runs.settings import run_spec, with_sampling
+    from snellen.runs.settings import run_spec, with_declared, with_sampling
 
     options, judging, output = call.options, call.judging, call.output
     if options.serve is not None and call.endpoint.base_url is not None:
@@ -205,7 +205,7 @@ def perform_call(
         server = parse_vllm(options.serve)
     named = options.model or ([] if server is None else [f"api:{server.public}"])
     settings = environment.RunVariables(call.data.data, options.limit, options.out, tuple(named))
-    typed = {lasting_name(name): name for name in reversed(names)}
+    typed = {lasting_name(name): name for name in reversed(with_tasks(names))}
     found = {name: find(name) for name in reversed(typed)}
     if not named or any(each.variables or each.places for each in found.values()):
         settings = environment.with_variables(settings, names)
@@ -221,7 +221,10 @@ def perform_call(
     models = _with_baselines(settings.model) if options.paired else list(dict.fromkeys(settings.model))
     prepared = [
         prepare(
-            with_sampling(_own_options(structs.replace(base, benchmark=name, model=model), models, options.paired)),
+            with_declared(
+                with_sampling(_own_options(structs.replace(base, benchmark=name, model=model), models, options.paired)),
+                found[name],
+            ),
             found[name],
         )
         for name in found

@@ -204,7 +204,11 @@ def prompt_text(sample: Sample) -> str:
 
 def gold_text(sample: Sample) -> str | None:
     """Return the gold answer as these tables have it: a letter, Yes or No, a number, or a text."""
-    target = sample.target
+    return gold_as_text(sample.target)
+
+
+def gold_as_text(target: Any) -> str | None:
+    """Return a gold answer as text: a letter, Yes or No, a number, or a text; several as a list in JSON."""
     if target is None or isinstance(target, str):
         return target
     if isinstance(target, bool):

@@ -127,6 +127,15 @@ def with_sampling(spec: RunSpec, *, trust: bool = True) -> RunSpec:
     return with_recipe(spec, trust=trust)
 
 
+def with_declared(spec: RunSpec, benchmark: Benchmark) -> RunSpec:
+    """Return a run's settings with those that its benchmark declares in place of those that nobody chose."""
+    if not benchmark.settings:
+        return spec
+    from snellen.runs.reproduce import as_published
+
+    return as_published(spec, benchmark.settings)
+
+
 def settled(spec: RunSpec, folder: RunFolder, *, trust: bool) -> RunSpec:
     """Return a run's settings with its recipe, and what new runs have: seeds a sample, and the checkpoint's own sampling.
 

@@ -210,6 +210,34 @@ def download_file(
     return Path(path), commit
 
 
+def find_file(repo: str, name: str, revision: str | None = None) -> Path | None:
+    """Fetch one file of a data set, unless it is cached; return None where the data set has none, or offline where none is cached.
+
+    Raises:
+        DataError: as `download`.
+    """
+    from huggingface_hub import _CACHED_NO_EXIST, errors, hf_hub_download, try_to_load_from_cache
+
+    try:
+        commit = _commit(repo, revision, "dataset", None)
+    except DataError:
+        if _offline():
+            return None  # whatever reads the data set next says that it is not cached
+        raise
+    cached = try_to_load_from_cache(repo, name, revision=commit, repo_type="dataset")
+    if cached is not None or _offline():
+        return Path(cached) if isinstance(cached, str) and cached is not _CACHED_NO_EXIST else None
+
+    def ask() -> str | None:
+        try:
+            return hf_hub_download(repo, name, repo_type="dataset", revision=commit, endpoint=_endpoint())
+        except errors.RemoteEntryNotFoundError:
+            return None
+
+    path = _asked(repo, "dataset", ask)
+    return None if path is None else Path(path)
+
+
 def _endpoint() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None
 

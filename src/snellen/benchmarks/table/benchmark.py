@@ -159,6 +159,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         faults=_faults(declaration.faults),
         reader=rule.reader,
         examples=_examples(declaration.examples, base),
+        settings={name: value for name, value in structs.asdict(declaration.run).items() if value is not None},
     )
 
 

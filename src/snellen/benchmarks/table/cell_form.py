@@ -16,6 +16,7 @@ AnswerForm: TypeAlias = Literal[
     "",
     "letter",
     "index0",
+    "letter-index0",
     "index1",
     "text",
     "bool",
@@ -80,7 +81,8 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         make: how many options are drawn for each row, the gold answer among them.
         from_: with `make`: the column of the labels; default: that of the answer.
         seed: with `make`: the seed of the draw.
-        as_: how the answer names its option: `letter`, `index0`, `index1`, `text`; or of which kind it is: `bool`, `number`,
+        as_: how the answer names its option: `letter`, `index0`, `index1`, `letter-index0` (a number is an index from 0),
+            `text`; of options `text` keeps names such as `A. ` in it; or of which kind it is: `bool`, `number`,
             `quantity` and every other kind; `json`: an object is one answer, and its members are none.
         folder: the value is a path below the images.
         letters: the letters of a row whose list of options is empty, since they stand in the image: `ABCD`.

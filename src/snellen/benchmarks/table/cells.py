@@ -22,6 +22,8 @@ T = TypeVar("T")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Convention: TypeAlias = Literal["letter", "text", "index0", "index1", "bool"]
 CONVENTIONS: tuple[Convention, ...] = ("letter", "text", "index0", "index1", "bool")
+LETTER_INDEX = "letter-index0"
+"""A convention that is only declared: a whole number is an index from 0, anything else a letter."""
 SEPARATORS = ("\n", "|", ";", "\t", ",")
 TRUTH = {"yes": True, "no": False, "true": True, "false": False, "y": True, "n": False, "t": True, "f": False}
 _CAPITALS, _LETTER_KEYS = frozenset(LETTERS), frozenset(LETTERS + LETTERS.lower())
@@ -288,6 +290,8 @@ def _parts_of_answer(value: Any, convention: str) -> Iterator[Sequence[Any]]:
 
 
 def _letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | None:
+    if convention == LETTER_INDEX:
+        convention = "letter" if whole(value) is None else "index0"
     if convention in ("index0", "index1"):
         position = whole(value)
         if position is None and isinstance(value, str) and (worded := _WORDED.fullmatch(value.strip())):

@@ -40,6 +40,7 @@ from snellen.media.sampling import TIMES
 from snellen.redaction.arguments import key_among
 from snellen.scoring.rules.final_answers import STAGES
 from snellen.scoring.rules.harness_regions import RegionRule
+from snellen.scoring.rules.inspect_scorers import REDUCER, rule_of
 from snellen.toml_text import parse_toml
 
 DECLARATION_BYTES = 1 << 20
@@ -197,6 +198,8 @@ class PromptStyle(Strict, frozen=True):
         request: the request for a letter behind the options, in place of the style's own.
         heading: a line between question and options, for `letters`.
         option: the form of an option, for `letters`: `{letter}. {text}`.
+        template: in place of all of these the whole text: `{question}`, `{options}`, `{letters}` (A,B,C) and names of columns
+            are put there, and images at `{images}`, else before it; `{{` is a brace.
         by: a column; `values` maps its values to other prompts.
         values: see `by`.
     """
@@ -209,6 +212,7 @@ class PromptStyle(Strict, frozen=True):
     request: str | None = None
     heading: str = ""
     option: str = "{letter}. {text}"
+    template: str = ""
 
     @property
     def is_worded(self) -> bool:
@@ -262,6 +266,24 @@ Comparison: TypeAlias = Literal[
 ProfileName: TypeAlias = Literal["strict", "authors", "vlmevalkit", "lmms-eval"]
 
 
+class InspectScorer(Strict, frozen=True):
+    """A scorer of Inspect, which becomes the profile `inspect-NAME`, before all others.
+
+    Attributes:
+        name: `includes`, `match`, `pattern`, `answer`, `exact`, `f1`, `choice` or `math`.
+        args: its arguments, as in an eval.yaml.
+    """
+
+    name: str
+    args: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        try:
+            rule_of(self.name, self.args)
+        except DataError as error:
+            raise ValueError(error.message) from error
+
+
 class JudgeRule(Strict, frozen=True):
     """The judge of free-text answers.
 
@@ -306,6 +328,7 @@ class ScoreRule(Strict, frozen=True):
         evidence: the value with the gold boxes that a reply to a choice may show: their overlap is the metric `iou`.
         open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
             this text.
+        inspect: scorers of Inspect, each a profile of its own.
         rules: of a set: profile to a function of its harness's file in `benchmarks/spatial/scorers`; `easi` follows
             `vlmevalkit`, and `strict` is `strict.strict`, unless they are given.
     """
@@ -328,6 +351,7 @@ class ScoreRule(Strict, frozen=True):
     profiles: Mapping[ProfileName, ScoreRule] = {}
     judge: JudgeRule = JudgeRule()
     reader: str = ""
+    inspect: tuple[InspectScorer, ...] = ()
     rules: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -387,6 +411,8 @@ class Report(Strict, frozen=True):
             (1 - before), below 0 for a loss. Rows of one declared group are drawn together.
         by: columns; one figure for each value.
         repeat: names of figures that are repeated for each value of `by`.
+        over_repeats: what is made of the scores of a question that was asked several times: `max`, `mode`, `median`,
+            `pass_at_K`, `at_least_K`; default: their mean.
         scale: factor of the figure.
         headline: the one figure that stands first.
     """
@@ -407,8 +433,15 @@ class Report(Strict, frozen=True):
     gain: tuple[str, str] | None = None
     by: str | tuple[str, ...] = ()
     repeat: tuple[str, ...] = ()
+    over_repeats: str = ""
     scale: float = 1.0
     headline: bool = False
+
+    def __post_init__(self) -> None:
+        if self.over_repeats and not REDUCER.fullmatch(self.over_repeats):
+            raise ValueError(
+                f"over_repeats is {self.over_repeats!r}; max, mode, median, pass_at_K or at_least_K was expected"
+            )
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -476,6 +509,21 @@ class Protocol(Strict, frozen=True):
     judge: str = ""
 
 
+class RunDefaults(Strict, frozen=True):
+    """Settings of a run that the set declares; what the user chooses comes first.
+
+    Attributes:
+        repeats: how often each question is asked.
+        temperature, top_p: sampling.
+        max_tokens: the limit of a reply.
+    """
+
+    repeats: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+
+
 class Cards(Strict, frozen=True):
     """Which model cards report the set.
 
@@ -508,6 +556,7 @@ class Declaration(Strict, frozen=True):
         places: of a set's templates: place to its text by the value of `summary.by`.
         tiles: COLUMNSxROWS of the tiles that are shown behind each image; empty: none.
         faults: profile (or `data`) to what is known to be wrong with its harness here, a sentence each.
+        eval_task: the task of an eval.yaml that this is the translation of; exports write it again.
     """
 
     name: str
@@ -528,6 +577,8 @@ class Declaration(Strict, frozen=True):
     report: tuple[Report, ...] = ()
     figure: tuple[Figure, ...] = field(default_factory=tuple)
     protocol: tuple[Protocol, ...] = ()
+    run: RunDefaults = RunDefaults()
+    eval_task: Mapping[str, Any] = {}
     version: str = "1"
     examples: str = ""
     like: str = ""

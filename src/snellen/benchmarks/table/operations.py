@@ -244,6 +244,8 @@ def lettered(spec: CellSpec, row: Row, number: int) -> dict[str, str]:
         return {letter: letter for letter in spec.letters}
     if len(texts) > len(LETTERS):
         raise CellError(f"column {column!r} holds {len(texts)} options; at most {len(LETTERS)} were expected")
+    if isinstance(spec, Cell) and spec.as_ == "text":
+        return dict(zip(LETTERS, texts, strict=False))
     leads = [OPTION_NAME.match(text) for text in texts]
     if texts and [lead and (lead[1] or LETTERS[int(lead[2]) - 1]) for lead in leads] == [*LETTERS[: len(texts)]]:
         texts = [text[lead.end() :] for text, lead in zip(texts, leads, strict=True) if lead]

@@ -17,6 +17,7 @@ from snellen.benchmarks.table.question import Question
 from snellen.types import Image, Part, Prompt, Text
 
 T = TypeVar("T")
+PLACE_OF_IMAGES = "{images}"
 KIT_REQUEST = "Please select the correct answer from the options above. \n"
 LETTER_REQUEST = "Answer with the option's letter from the given choices directly."
 
@@ -38,6 +39,8 @@ def prompt_text(
         cells: the row's cells, for `by` and `only_when`.
     """
     style = _style_of(style, cells)
+    if style.template:
+        return _templated(style, style.template.replace(PLACE_OF_IMAGES, ""), question, options, cells or {})
     text = _FORMS[style.style](style, question, options, hint)
     if all(text_of((cells or {}).get(column)) == value for column, value in style.only_when.items()):
         text = f"{style.before}{text}{style.after}"
@@ -68,6 +71,29 @@ def _letters(style: PromptStyle, question: str, options: Mapping[str, str], hint
     listed = f"{blank}{style.heading}\n{lines}" if style.heading else f"\n{lines}" if lines else ""
     request = LETTER_REQUEST if style.request is None else style.request
     return f"{text}{listed}\n{request}" if request else f"{text}{listed}"
+
+
+_FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+
+
+def _templated(
+    style: PromptStyle, template: str, question: str, options: Mapping[str, str], cells: Mapping[str, Any]
+) -> str:
+    """Return a template with its fields filled in, in one pass: what a row puts there is no field."""
+    form = style.option.replace("{letter}", "{0}").replace("{text}", "{1}")
+    values = {
+        "question": question,
+        "options": "\n".join(_option(form, letter, text) for letter, text in options.items()),
+        "letters": ",".join(options),
+    }
+
+    def filled(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0][0]
+        name = found[1]
+        return values[name] if name in values else text_of(cells[name]) if name in cells else found[0]
+
+    return _FIELD.sub(filled, template)
 
 
 def _option(form: str, letter: str, text: str) -> str:
@@ -111,8 +137,17 @@ def placed(text: str, images: Sequence[T], mark: str) -> list[str | T]:
 
 def prompt(style: PromptStyle, question: Question) -> Prompt:
     """Return the prompt of a question; clips stand before the images."""
-    text = prompt_text(style, question.question, question.options, question.hint, question.cells)
     images: list[Part] = [*question.videos, *(Image(blob) for blob in question.images)]
+    style = _style_of(style, question.cells)
+    if images and PLACE_OF_IMAGES in style.template:
+        before, _, after = style.template.partition(PLACE_OF_IMAGES)
+        first, last = (
+            _templated(style, words, question.question, question.options, question.cells)
+            for words in (before, after.removeprefix("\n"))
+        )
+        shown = (Text(first), *images, Text(last))
+        return Prompt(tuple(part for part in shown if not isinstance(part, Text) or part.text))
+    text = prompt_text(style, question.question, question.options, question.hint, question.cells)
     parts = placed(text, images, style.image_marks)
     return Prompt(tuple(Text(part) if isinstance(part, str) else part for part in parts))
 

@@ -438,6 +438,7 @@ def _chosen(cell: Any, options: Mapping[str, str], wanted: str, rules: TableRule
             "text": "the text of an option",
             "index0": f"an index from 0 to {len(options) - 1}",
             "index1": f"an index from 1 to {len(options)}",
+            "letter-index0": f"a letter from {known}, or an index from 0 to {len(options) - 1},",
             "bool": "yes or no",
         }[rules.convention]
         raise CellError(

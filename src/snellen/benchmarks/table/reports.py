@@ -45,14 +45,24 @@ def summary(declared: Declaration) -> Summary:
     positive = declared.score.yes if declared.score is not None else "Yes"
 
     def summarize(scores: Scores, profile: str) -> list[Metric]:
-        table = replace(score_columns(scores, list(declared.group), repeated), each=each)
+        tables = {
+            how: replace(score_columns(_over_repeats(scores, how), list(declared.group), repeated), each=each)
+            for how in {report.over_repeats for report in ordered}
+        }
         figures = [
-            figure for report in ordered for figure in _figures(report, table, names, positive) if figure is not None
+            figure
+            for report in ordered
+            for figure in _figures(report, tables[report.over_repeats], names, positive)
+            if figure is not None
         ]
         figures += odd_share(scores)
         return [*figures, metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]
 
     return summarize
+
+
+def _over_repeats(scores: Scores, how: str) -> Scores:
+    return statistics.reduced(scores, how) if how and len(scores) else scores
 
 
 def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], positive: str) -> Iterator[Metric]:

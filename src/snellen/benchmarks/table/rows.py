@@ -31,7 +31,7 @@ from snellen.sources.encodings import pick, text_stream
 from snellen.sources.number_formats import plain_value
 from snellen.sources.rows import Place, json_document, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
-from snellen.sources.text_tables import open_text_table, with_lazy_images
+from snellen.sources.text_tables import is_inline, open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree
 from snellen.types import Blob
 
@@ -258,6 +258,9 @@ def _columnar_rows(path: Path) -> Iterator[tuple[int, Row]]:
             label = row.get(column)
             if isinstance(label, int) and 0 <= label < len(words):
                 row[column] = words[label]
+        for column, cell in row.items():
+            if isinstance(cell, str) and is_inline(cell):
+                row[column] = (ParquetCell(path, number - 1, column),)
         for column, count in counts.items():
             items = [-1] if count < 0 else range(count)
             row[column] = tuple(ParquetCell(path, number - 1, column, item) for item in items)

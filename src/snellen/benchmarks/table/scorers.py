@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from snellen.benchmarks.table.declaration import ScoreRule
+from snellen.benchmarks.table.declaration import InspectScorer, ScoreRule
 from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
 from snellen.scoring import scorers as ready
@@ -34,6 +34,7 @@ from snellen.scoring.rules import (
     vlmevalkit,
 )
 from snellen.scoring.rules.harness_regions import RegionRule, evidence_overlap, score_by_rule
+from snellen.scoring.rules.inspect_scorers import rule_of
 from snellen.types import Sample, Score, Text, Verdict
 
 PROFILES = {
@@ -44,6 +45,8 @@ PROFILES = {
 """Profiles of every declared benchmark, with one line each; the first is the default."""
 OF_PAGES = {"strict": "all of the reply as a page in Markdown, by the authors' matching of blocks"}
 """`strict` where a reply is no short answer."""
+INSPECT = "inspect-"
+"""Begins the profiles of Inspect's scorers."""
 AUTHORS = {"authors": "the authors' own script, without the models that it asks"}
 """The profile of declarations that say how that script reads."""
 
@@ -98,7 +101,13 @@ def scorers(rule: ScoreRule) -> dict[str, Scorer]:
 def profiles_of(rule: ScoreRule) -> dict[str, str]:
     """Return the profiles of a rule, with one line each."""
     strict = OF_PAGES if rule.equals == "page-parse" else {}
-    return PROFILES | strict | (AUTHORS if rule.has_authors else {})
+    of_inspect = {f"{INSPECT}{one.name}": _about_inspect(one) for one in rule.inspect}
+    return of_inspect | PROFILES | strict | (AUTHORS if rule.has_authors else {})
+
+
+def _about_inspect(scorer: InspectScorer) -> str:
+    args = ", ".join(f"{name} {value}" for name, value in scorer.args.items())
+    return f"the scorer {scorer.name} of inspect_ai{f', with {args}' if args else ''}"
 
 
 def comparisons_of(rule: ScoreRule) -> set[str]:
@@ -114,6 +123,8 @@ def _but_judged(scorer: Scorer) -> Scorer:
 
 
 def _scorer(rule: ScoreRule, profile: str) -> Scorer:
+    if profile.startswith(INSPECT):
+        return _of_inspect(next(one for one in rule.inspect if f"{INSPECT}{one.name}" == profile))
     own = _single(rule.profiles.get(profile, rule), profile)  # type: ignore[call-overload]
     if not rule.by:
         return own
@@ -122,6 +133,20 @@ def _scorer(rule: ScoreRule, profile: str) -> Scorer:
     def score(sample: Sample, reply: str) -> Score:
         value = sample.kind if rule.by == "kind" else str(sample.meta.get(rule.by, ""))
         return by_value.get(value, own)(sample, reply)
+
+    return score
+
+
+def _of_inspect(scorer: InspectScorer) -> Scorer:
+    rule = rule_of(scorer.name, scorer.args)
+
+    def score(sample: Sample, reply: str) -> Score:
+        value, answer = rule(reply, golds_of(sample), sample.options)
+        return (
+            graded(value, answer)
+            if answer is not None
+            else replace(_unread("not in the form of the scorer"), value=value)
+        )
 
     return score
 

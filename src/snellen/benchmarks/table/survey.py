@@ -21,7 +21,7 @@ from msgspec import Struct, field, structs
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.alike import GoldTexts
 from snellen.benchmarks.table.answers import AnswerCounts
-from snellen.benchmarks.table.cells import CONVENTIONS
+from snellen.benchmarks.table.cells import CONVENTIONS, LETTER_INDEX
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
 from snellen.benchmarks.table.gold_kinds import kind_named
@@ -496,7 +496,7 @@ class _Surveyor:
         declared = bool(declaration.report)
         column = _named(rows["answer"])
         form = rows["answer"].as_ if isinstance(rows["answer"], Cell) else ""
-        convention = form if form in CONVENTIONS else counts.convention(column, name)
+        convention = form if form in (*CONVENTIONS, LETTER_INDEX) else counts.convention(column, name)
         about_clips = "video" in rows and "image" not in rows
         open_kind: Kind = ""
         read = rule.read if rule else ""
@@ -624,8 +624,9 @@ class _Surveyor:
         rules = surveyed.rules
         if rules.in_question or surveyed.listed or rules.classes or len(surveyed.letters) != 1:
             return
-        if rules.declared and (_is_shuffled(rules) or rules.declaration.prompt.style == "question"):
-            return  # a prompt that holds its options cannot be shuffled
+        style = rules.declaration.prompt
+        if rules.declared and (_is_shuffled(rules) or style.style == "question" or style.template):
+            return  # a prompt that holds its options cannot be shuffled, and a whole text is another program's
         if first_is_always_right(answers):
             surveyed.rules = structs.replace(rules, shuffle=SEED)
             surveyed.notes.append(f"the first option is always right, so that options are shuffled with seed {SEED}")

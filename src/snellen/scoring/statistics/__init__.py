@@ -31,12 +31,12 @@ from snellen.scoring.statistics.prediction_powered import (
 if TYPE_CHECKING:
     from snellen.scoring.statistics.multiple import holm, letters
     from snellen.scoring.statistics.paired import Comparison, DropTest, compare, drop_test, smallest_detectable
-    from snellen.scoring.statistics.repeats import Spread, repeat_metrics, spread
+    from snellen.scoring.statistics.repeats import Spread, reduced, repeat_metrics, spread
 
 _LATER = {
     "multiple": ("holm", "letters"),
     "paired": ("Comparison", "DropTest", "compare", "drop_test", "smallest_detectable"),
-    "repeats": ("Spread", "repeat_metrics", "spread"),
+    "repeats": ("Spread", "reduced", "repeat_metrics", "spread"),
 }
 
 
@@ -70,6 +70,7 @@ __all__ = [
     "of_scores",
     "of_sums",
     "prediction_powered",
+    "reduced",
     "repeat_metrics",
     "reviewed_share",
     "scored",

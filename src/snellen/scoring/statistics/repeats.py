@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, comb
 
 import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
+from snellen.scoring.rules.inspect_scorers import REDUCER
 from snellen.scoring.scores import Scores, guessing
 from snellen.scoring.statistics.clusters import cluster_sums_of
 from snellen.scoring.statistics.intervals import cluster_word, coverage, mean_of, scored, wilson
@@ -116,6 +118,52 @@ def repeat_metrics(scores: Scores) -> list[Metric]:
     needed = float(ceil(by_chance * variances.repeats / shrinking - 1e-9)) if shrinking > 0.0 else None
     metrics.append(Metric(HALF_INTERVAL, needed, rows, None, "repeats", covered, lower_is_better=True))
     return metrics
+
+
+def reduced(scores: Scores, how: str) -> Scores:
+    """Return one row for each question, whose score is made of those of its repeats.
+
+    Args:
+        scores: rows with scores, repeats of a question among them.
+        how: `max`, `median`; `mode` (the most frequent score; of equally frequent ones the earliest), `pass_at_K` (the chance
+            that one of K replies is right) or `at_least_K` (1 if K replies are right). Right is a score of 1.
+
+    Raises:
+        ValueError: it is none of these.
+
+    Source: the reducers of inspect_ai 0.3.285; pass@k as in `repeat_metrics`.
+    """
+    known = REDUCER.fullmatch(how)
+    if known is None:
+        raise ValueError(
+            f"{how!r} is no way to reduce repeats; max, mode, median, pass_at_K or at_least_K was expected"
+        )
+    value, mask = scored(scores)
+    rows = scores.select(mask)
+    _, first, index = np.unique(rows.question, return_index=True, return_inverse=True)
+    counts = np.bincount(index)
+    ordered = value[mask][np.lexsort((rows.repeat, index))]
+    parts = np.split(ordered, np.cumsum(counts)[:-1])
+    made = np.array([_of_one(own, how, int(known[1] or 1)) for own in parts])
+    chosen = np.zeros(len(rows), dtype=bool)
+    chosen[first] = True
+    expected = _questions(scores, int(counts.max(initial=1)))
+    return replace(rows.select(chosen), value=made[np.argsort(first)], expected=expected, missing=None)
+
+
+def _of_one(own: NDArray[np.float64], how: str, k: int) -> float:
+    right = int((own >= 1.0).sum())
+    if how == "max":
+        return float(own.max())
+    if how == "median":
+        return float(np.median(own))
+    if how == "mode":
+        values = own.tolist()
+        return float(max(dict.fromkeys(values), key=values.count))
+    if how.startswith("at_least"):
+        return float(right >= k)
+    wrong = len(own) - right
+    return 1.0 if wrong < k else 1.0 - comb(wrong, k) / comb(len(own), k)
 
 
 def _questions(scores: Scores, most: int) -> int:
