@@ -47,7 +47,7 @@ def list_all(
     runs: bool = option("List the runs instead.", False),
     published: bool = option(
         "Instead: tables that others published, shipped with Snellen; of the named benchmarks, with their figures. "
-        "`easi` has those of EASI.",
+        "`easi` has those of EASI; hf:OWNER/MODEL, or a folder with .eval_results, those of a model's repository.",
         False,
     ),
     cards: bool = option(
@@ -492,6 +492,11 @@ def shipped_tables(names: Sequence[str] = ()) -> Iterator[tuple[str, Published]]
 
     every = [*(name for name in registry.names() if "/" not in name), *declared(), EASI]
     for name in names or dict.fromkeys(every):
+        if name.startswith(registry.HUB) or Path(name, ".eval_results").is_dir() or name.endswith(".yaml"):
+            from snellen.runs.interchange.published_entries import published_by_task
+
+            yield from published_by_task(name)
+            continue
         if name == EASI:
             tables = [*published.tables(), *(table for _, table in verification.by_benchmark())]
         else:

@@ -32,6 +32,10 @@ def reproduce(
     *,
     run: list[Path] | None = option("Instead of a new run: one that exists; may be repeated.", value="RUN"),
     trust: shared.Trust = False,
+    figures: list[str] | None = option(
+        "Figures of a model's repository (.eval_results) too: hf:OWNER/MODEL, its folder or one file; may be repeated.",
+        value="PLACE",
+    ),
     options: Annotated[
         RunOptions,
         only("model", "out", "limit", "repeats", "seed", "id_is", "cache", "strict_data", "dry_run"),
@@ -67,7 +71,7 @@ def reproduce(
         outcome = performed
         if not output.as_json:
             finish(outcome, profile=output.profile, report=False, as_json=False)
-    raise typer.Exit(_show_all(outcome, output.profile, as_json=output.as_json))
+    raise typer.Exit(_show_all(outcome, output.profile, figures or (), as_json=output.as_json))
 
 
 def _opened(
@@ -101,11 +105,15 @@ def _as_published(spec: RunSpec, benchmark: Benchmark, judging: InlineJudgeOptio
     return settled, benchmark
 
 
-def _show_all(outcome: ModelOutcome, profile: str | None, *, as_json: bool) -> int:
+def _show_all(outcome: ModelOutcome, profile: str | None, figures: Sequence[str], *, as_json: bool) -> int:
     """Print the reproductions of all runs; return the exit status."""
+    from snellen.runs.interchange.published_entries import published_about
     from snellen.runs.reproduce import reproductions
 
-    found = [(run, reproductions(run, profile)) for run in outcome.runs]
+    found = [
+        (run, reproductions(run, profile, published_about(run.benchmark, figures) if figures else ()))
+        for run in outcome.runs
+    ]
     if as_json:
         failures = [failure_json(failure) for failure in outcome.failures]
         show_json({"reproductions": [_facts(run, tables) for run, tables in found], "failures": failures})

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from snellen.errors import DataError
-from snellen.scoring.rules.inspect_scorers import REDUCER
 
 NAME = "eval.yaml"
 CARD = "README.md"
@@ -112,10 +111,6 @@ class EvalTask(_Known, frozen=True):
             raise ValueError(f"{'solvers' if not self.solvers else 'scorers'} is empty; at least one was expected")
         if not 1 <= self.epochs <= 1_000_000:
             raise ValueError(f"epochs is {self.epochs}; 1 to 1,000,000 was expected")
-        if self.epoch_reducer not in (None, "mean") and not REDUCER.fullmatch(self.epoch_reducer or ""):
-            raise ValueError(
-                f"epoch_reducer is {self.epoch_reducer!r}; mean, median, mode, max, pass_at_K or at_least_K was expected"
-            )
         if self.id is not None and not re.fullmatch(r"[\w.-]{1,200}", self.id):
             raise ValueError(f"id is {self.id!r}; letters, digits, `_`, `-` and `.` were expected")
 
@@ -151,7 +146,7 @@ def read_eval_yaml(data: bytes, place: str) -> EvalFile:
     Raises:
         DataError: no YAML, for another framework, an unknown field, a missing one, or two tasks that cannot be told apart.
     """
-    values = _yaml(data, place)
+    values = parse_yaml(data, place)
     if not isinstance(values, dict):
         raise DataError(f"{place}: a mapping with `tasks` was expected, and {type(values).__name__} was found")
     framework = values.get("evaluation_framework", FRAMEWORK)
@@ -182,7 +177,7 @@ def read_card(data: bytes, place: str, config: str, split: str) -> DataFiles:
     """
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     front = re.match(r"---\r?\n(.*?)\r?\n---", text, re.DOTALL)
-    values = _yaml(front[1].encode(), place) if front else None
+    values = parse_yaml(front[1].encode(), place) if front else None
     if not isinstance(values, dict):
         return DataFiles()
     named = [one for one in _list(values.get("configs")) if isinstance(one, dict) and one.get("config_name") == config]
@@ -223,7 +218,7 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _yaml(data: bytes, place: str) -> Any:
+def parse_yaml(data: bytes, place: str) -> Any:
     """Parse YAML without aliases, by which a small file could stand for a very large one. Raises DataError."""
     import yaml
 

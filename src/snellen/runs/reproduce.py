@@ -78,19 +78,20 @@ def as_published(spec: RunSpec, settings: Mapping[str, Any]) -> RunSpec:
     return structs.replace(spec, options=options, repeats=repeats)
 
 
-def reproductions(run: Run, profile: str | None = None) -> list[Reproduction]:
+def reproductions(run: Run, profile: str | None = None, more: Sequence[Published] = ()) -> list[Reproduction]:
     """Set each published table about a run's benchmark beside the run's own figures.
 
     Args:
         run: the run.
         profile: one scoring profile; None: that of the published figures where it is known, else the nearest one.
+        more: tables beside those that the benchmark knows.
 
     Raises:
         UsageError: there is no such profile.
     """
     profiles_of(run.benchmark, profile)  # one that nobody knows is refused, also where nothing is published
     made = []
-    for table in run.benchmark.published:
+    for table in (*run.benchmark.published, *more):
         name = profile or _scored_by(table) or table.profile
         if profile is None and name not in run.benchmark.score:
             name = next(iter(run.benchmark.score))

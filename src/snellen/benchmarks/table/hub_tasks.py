@@ -188,7 +188,12 @@ def declaration_of(task: EvalTask, place: Place, file: EvalFile) -> Declaration:
         split=split,
         files=files.files,
     )
-    reducer = task.epoch_reducer if task.epoch_reducer not in (None, "mean") and task.epochs > 1 else ""
+    try:
+        report = Report(headline=True, over_repeats="" if task.epoch_reducer in (None, "mean") else task.epoch_reducer)
+    except ValueError as error:
+        raise DataError(f"{where}: epoch_reducer: {error}", "Correct the file.") from error
+    if task.epochs == 1:
+        report = Report(headline=True)
     return Declaration(
         name="/".join(filter(None, (place.name, task.id))),
         title=file.name,
@@ -198,7 +203,7 @@ def declaration_of(task: EvalTask, place: Place, file: EvalFile) -> Declaration:
         without_image="keep",
         prompt=PromptStyle(template=template, option="{letter}) {text}"),
         score=score,
-        report=(Report(headline=True, over_repeats=reducer or ""),),
+        report=(report,),
         run=RunDefaults(
             repeats=task.epochs if task.epochs > 1 else None, **{key: more[key] for key in _OF_RUNS if key in more}
         ),

@@ -138,8 +138,7 @@ def export_tasks(benchmark: Benchmark, data: Data, out: Path, *, show_gold: bool
 
 def _declared_rows(benchmark: Benchmark, data: Data, task: EvalTask) -> Iterator[HubRow]:
     """Yield the rows of a task that was read from an eval.yaml, with its questions and options apart."""
-    assert benchmark.table is not None
-    for question in benchmark.table.opened(data).questions():
+    for question in () if benchmark.table is None else benchmark.table.opened(data).questions():
         if isinstance(question, OmittedRow):
             continue
         _require_plain(question.id, question.images, question.videos, question.history, ())
@@ -433,7 +432,7 @@ def _croissant(benchmark: Benchmark, tables: list[HubTable], title: str, about: 
 
 
 def _version(text: str) -> str:
-    return ".".join((text.split(".") + ["0", "0"])[:3])
+    return ".".join([*text.split("."), "0", "0"][:3])
 
 
 _CR, _SC = "http://mlcommons.org/croissant/", "https://schema.org/"

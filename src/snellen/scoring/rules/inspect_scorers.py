@@ -24,6 +24,7 @@ MOST_PATTERN, MOST_REPLY = 2_000, 100_000
 """Characters of a pattern that comes with a data set, and of the replies in which it is looked for."""
 REDUCER = re.compile(r"max|mode|median|(?:pass_at|at_least)_([1-9]\d{0,5})")
 """What may be made of the scores of a question's repeats, beside their mean."""
+MOST_REPEATS = 100
 ANSWERS = {
     "letter": r"(?is)answer\s*:\s*([a-z])(?:\W|$)(?!.*answer\s*:)",
     "word": r"(?is)answer\s*:\s*(\S+?)(?=[.,;:!?]?\s*(?:\n|$))(?!.*answer\s*:)",
@@ -109,7 +110,7 @@ def _matches(reply: str, gold: str, location: str, *, folded: bool, numeric: boo
         if (number := _number(wanted)) is not None:
             return _matches_number(_plain_number(said), f"{number:.5g}", location, reply)
     said, wanted = said.strip(_EDGES), wanted.strip(_EDGES)
-    tests = {"begin": said.startswith, "end": said.endswith, "exact": said.__eq__, "any": said.__contains__}
+    tests: Mapping[str, Callable[[str], bool]] = {"begin": said.startswith, "end": said.endswith, "exact": said.__eq__, "any": said.__contains__}
     return bool(tests[location](wanted)), reply
 
 
@@ -171,21 +172,15 @@ def _by_pattern(text: str, *, folded: bool, every: bool) -> Rule:
 
 
 def _nests_repeats(text: str) -> bool:
-    """Return True if a pattern repeats without limit what repeats without limit itself."""
-    from re import _constants, _parser  # type: ignore[attr-defined]  # the parser of patterns has no public name
+    """Return True if a pattern repeats without limit what repeats without limit itself, as `(a+)+` does."""
+    from re import _parser  # type: ignore[attr-defined]  # the parser of patterns has no public name
 
-    def nested(items: Any, *, inside: bool) -> bool:
-        for operation, value in items:
-            if operation in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
-                endless = value[1] is _constants.MAXREPEAT or value[1] > 100
-                if (endless and inside) or nested(value[2], inside=inside or endless):
-                    return True
-            elif isinstance(value, tuple | list):
-                parts = value[1] if operation is _constants.BRANCH else [part for part in value]
-                for part in parts:
-                    if isinstance(part, _parser.SubPattern) and nested(part, inside=inside):
-                        return True
-        return False
+    def nested(item: Any, *, inside: bool) -> bool:
+        if isinstance(item, tuple) and len(item) == 2 and str(item[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
+            endless = int(item[1][1]) > MOST_REPEATS
+            return (endless and inside) or nested(item[1][2], inside=inside or endless)
+        parts = item if isinstance(item, (tuple, list, _parser.SubPattern)) else ()
+        return any(nested(part, inside=inside) for part in parts)
 
     try:
         return nested(_parser.parse(text), inside=False)
