@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from servers.loopback import JsonHandler, LoopbackServer
+
+
+COMMIT = "c0ffee" * 6 + "beef"
+"""The only commit of a FolderHub."""
 
 
 class HubHandler(JsonHandler):
@@ -31,6 +36,41 @@ class HubHandler(JsonHandler):
 
     def do_GET(self) -> None:
         self.reply(404)
+
+
+class FolderHub(HubHandler):
+    """A hub with repositories of one commit, each a folder: `folders` maps `owner/name` to it, `seen` notes the paths."""
+
+    folders: Mapping[str, Path]
+    seen: list[str]
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        self.seen.append(path)
+        name = next((each for each in self.folders if f"/{each}" in path), "")
+        if not name:
+            self.reply(401, X_Error_Code="RepoNotFound", X_Error_Message="Repository not found")
+            return
+        folder = self.folders[name]
+        files = {each.relative_to(folder).as_posix(): each for each in folder.rglob("*") if each.is_file()}
+        rest = path.partition(f"/{name}")[2]
+        if rest.startswith("/tree/"):
+            self.reply_json(
+                [
+                    {"type": "file", "path": each, "size": place.stat().st_size, "oid": hashlib.sha1(each.encode()).hexdigest()}
+                    for each, place in files.items()
+                ]
+            )
+        elif rest.startswith("/resolve/"):
+            place = files.get(rest.split("/", 3)[3])
+            if place is None:
+                self.reply(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found")
+            else:
+                data = place.read_bytes()
+                tag = f'"{hashlib.sha1(data).hexdigest()}"'
+                self.reply(200, data, ETag=tag, X_Repo_Commit=COMMIT, Accept_Ranges="bytes")
+        else:
+            self.reply_about(name, COMMIT, files)
 
 
 @contextmanager

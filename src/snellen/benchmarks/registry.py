@@ -94,7 +94,7 @@ def is_table(name: str) -> bool:
     """Return True if the name is a file of questions, a folder that holds one, `hf:owner/name`, or a task of an eval.yaml."""
     if name in BUILT_IN or is_entry(name):
         return False
-    if as_hub(name).startswith(HUB) or task_folder(name) is not None:
+    if as_hub(name).startswith(HUB) or task_folder(name) is not None or TASK_FILE in Path(name).parts[-2:]:
         return True
     if name.lower().endswith((*TABLE_SUFFIXES, DECLARATION)):
         return "\0" not in name
@@ -127,6 +127,11 @@ def task_folder(name: str) -> tuple[Path, str] | None:
         return (file.parent, task) if file.is_file() else None
     except (OSError, ValueError):  # a name that no path can be
         return None
+
+
+def is_there(name: str) -> bool:
+    """Return True if the path of a table, or the eval.yaml of a task, is on this machine."""
+    return Path(name).exists() or task_folder(name) is not None
 
 
 def with_tasks(names: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.registry import MANIFEST, find, is_table
+from snellen.benchmarks.registry import MANIFEST, TASK_FILE, find, is_table, is_there
 from snellen.engine.run_folder import RunFolder, RunMeta, RunSpec
 from snellen.errors import SnellenError
 from snellen.sources.hub import HUB
@@ -110,8 +110,10 @@ def _built_set(folder: RunFolder, meta: RunMeta) -> Path | None:
 
 def table_places(folder: RunFolder, recorded: Path) -> list[Path]:
     """Return the places where a run's own table or set may lie now: in its folder, and in the folders above it."""
-    top = folder.path.absolute()
-    return [place / recorded.name for place in (top, *list(top.parents)[:FOLDERS_ABOVE])]
+    top, parts = folder.path.absolute(), recorded.parts
+    # The name of a task alone says nothing: its data set's folder goes before it.
+    start = max(parts.index(TASK_FILE) - 1, 0) if TASK_FILE in parts[-2:] else -1
+    return [place.joinpath(*parts[start:]) for place in (top, *list(top.parents)[:FOLDERS_ABOVE])]
 
 
 def same_questions(recorded: object, digest: str) -> bool:
@@ -121,10 +123,10 @@ def same_questions(recorded: object, digest: str) -> bool:
 
 def _table(folder: RunFolder, meta: RunMeta, recorded: Path) -> Path | None:
     """Find a table that was moved with its run: same name, in or above the run, the recorded digest of its rows."""
-    if recorded.exists():
+    if is_there(str(recorded)):
         return None
     for place in table_places(folder, recorded):
-        if place.exists():
+        if is_there(str(place)):
             try:
                 digest = find(str(place)).digest(meta.spec.data)
             except SnellenError:

@@ -144,9 +144,8 @@ def _within(folder: Path, place: Path) -> bool:
 def gone_table(meta: RunMeta) -> bool:
     """Return True if the run's benchmark is a table or folder of this machine that does not exist any more."""
     name = meta.spec.benchmark
-    return (
-        meta.spec.data.path is None and Path(name).is_absolute() and registry.is_table(name) and not Path(name).exists()
-    )
+    is_own = meta.spec.data.path is None and Path(name).is_absolute() and registry.is_table(name)
+    return is_own and not registry.is_there(name)
 
 
 def require_table(folder: RunFolder, meta: RunMeta) -> None:

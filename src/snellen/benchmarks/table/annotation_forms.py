@@ -15,7 +15,7 @@ import msgspec
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.errors import DataError, UsageError
 
-SPACES = {"COCO JSON": "pixel:xywh", "Label Studio JSON": "percent:xywh", "FiftyOne JSON": "unit:xywh"}
+SPACES = {"COCO JSON": "pixel:xywh", "LVIS JSON": "pixel:xywh", "Label Studio JSON": "percent:xywh", "FiftyOne JSON": "unit:xywh"}
 """Forms of files, and the space and order of their boxes."""
 HEAD = 500
 """Tasks of Label Studio among which one has marks."""
@@ -58,6 +58,8 @@ def annotated(value: Any, name: str) -> tuple[str, list[dict[str, Any] | DataErr
 
 def _annotated(value: Any, name: str) -> tuple[str, list[dict[str, Any] | DataError]] | None:
     tasks = [task for task in value if isinstance(task, dict)] if isinstance(value, list) else []
+    if isinstance(value, dict) and _is_coco(value) and any("neg_category_ids" in image for image in value["images"]):
+        return "LVIS JSON", list(_lvis(value, name))
     if isinstance(value, dict) and _is_coco(value):
         form, images = "COCO JSON", list(_coco(value, name))
     elif any(map(_results, tasks[:HEAD])):
@@ -146,6 +148,40 @@ def _coco(value: Mapping[str, Any], name: str) -> Iterator[Marked]:
     if lost:
         count = sum(len(by_image[one]) for one in lost)
         yield Marked(min(lost), None, (), f"no image has this id; {count} annotations name {len(lost)} absent images")
+
+
+def _lvis(value: Mapping[str, Any], name: str) -> Iterator[dict[str, Any] | DataError]:
+    """Yield a row for each category of an image that was looked for: its boxes, all of them, or none.
+
+    Annotators looked for some categories in each image: for those that have boxes, and those of `neg_category_ids`. Of
+    `not_exhaustive_category_ids` some boxes are missing. Source: Gupta, Dollár and Girshick 2019, arXiv 1908.03195, section 3.
+    """
+    names = {one.get("id"): str(one.get("name", "")).replace("_", " ") for one in value["categories"]}
+    boxes: dict[str, dict[Any, list[Any]]] = {}
+    for one in value["annotations"]:
+        boxes.setdefault(_id_text(one.get("image_id")), {}).setdefault(one.get("category_id"), []).append(one)
+    images = {_id_text(image.get("id")): image for image in value["images"]}
+    for known, image in images.items():
+        found = boxes.get(known, {})
+        looked = dict.fromkeys((*found, *image.get("neg_category_ids", ())))
+        file = image.get("file_name") or re.sub(r"^\w+://[^/]*", "", str(image.get("coco_url") or ""))
+        for category in looked:
+            if category in image.get("not_exhaustive_category_ids", ()):
+                continue
+            marks = found.get(category, [])
+            if not file or not names.get(category) or not all(mark.get("bbox") for mark in marks):
+                fault = "no file name" if not file else f"no name of category {category}" if not names.get(category) else "a mark without a box"
+                yield DataError(f"{name}, image {known}: it has {fault}")
+                continue
+            yield {
+                "id": f"{known}:{category}",
+                "image": file,
+                "question": _question("boxes", [names[category]]),
+                "kind": "boxes",
+                "answer": _written([{"bbox": mark["bbox"], **({"area": mark["area"]} if mark.get("area") else {})} for mark in marks]),
+            }
+    if lost := boxes.keys() - images.keys():
+        yield DataError(f"{name}, image {min(lost)}: no image has this id; annotations name {len(lost)} absent images")
 
 
 def _id_text(value: Any) -> str:

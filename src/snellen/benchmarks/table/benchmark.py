@@ -36,6 +36,7 @@ from snellen.benchmarks.table.summary import (
     summarize,
 )
 from snellen.benchmarks.table.survey import OnRow, OpenedTable, Survey, opened
+from snellen.benchmarks.table.vqa_form import declaration_of, questions_in
 from snellen.benchmarks.table.wording import is_plain, prompt_writer
 from snellen.errors import DataError, UsageError
 from snellen.media.sampling import frames_rule
@@ -116,11 +117,13 @@ class Table(Struct, frozen=True):
 
 
 def open_table(name: str) -> Benchmark:
-    """Return the benchmark that a table's path or `hf:owner/name` names. Nothing is read yet."""
+    """Return the benchmark that a table's path or `hf:owner/name` names. Of a JSON file both ends alone are read yet."""
     if name.startswith(HUB):
         repo, _, revision = name[len(HUB) :].partition("@")
         return benchmark_of(Declaration(f"{HUB}{repo}", Source(hub=repo, revision=revision), {}))
     path = Path(name).expanduser()
+    if (questions := questions_in(path)) is not None:
+        return benchmark_of(declaration_of(questions))
     return benchmark_of(Declaration(path.name or path.absolute().name, Source(file=str(path.absolute())), {}))
 
 

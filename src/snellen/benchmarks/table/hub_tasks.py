@@ -144,6 +144,8 @@ def _file(place: Place) -> EvalFile | None:
         return None
     else:
         data = _of_hub(place.repo, TASK_FILE, place.revision)
+    if data is None and place.folder is not None:
+        raise DataError(f"{place.folder}: no {TASK_FILE} is there any more", "Put the data set back to its place.")
     if data is None:
         if place.task:
             raise DataError(

@@ -18,6 +18,7 @@ from snellen.benchmarks.registry import ROW_SUFFIXES
 from snellen.benchmarks.table.declaration import Source
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES
 from snellen.benchmarks.table.official import official_table
+from snellen.benchmarks.table.vqa_form import annotations_of
 from snellen.errors import DataError, UsageError
 from snellen.sources.hub import HUB
 from snellen.sources.locator import files_below, on_disk, opened
@@ -30,6 +31,8 @@ _NO_TABLE = re.compile(
     r"(?:dataset_infos?|dataset_dict|config|state|package|benchmark|schema|license|run_meta|summary)\.json|cache-[^/]*\.arrow",
     re.I,
 )
+SAMPLES = "samples.json"
+"""FiftyOne's file of samples, whose `metadata.json` says what its fields are."""
 SAVED = "data"
 """Name of the shards that `save_to_disk` writes into the folder of a split."""
 _SHARD = re.compile(r"[-_.](?:\d{1,5}[-_]of[-_]\d{1,5}|\d{4,5})$", re.I)
@@ -125,6 +128,10 @@ def _chosen(name: str, tree: Tree, names: Sequence[str], source: Source, data: D
                     f"{name}: there is no {option} {wanted!r}", f"It has: {known}. Or name a file: -o file=NAME."
                 )
             tables = matching
+    beside = {annotations_of(file) for file in tables} | {
+        f"{file[: -len(SAMPLES)]}metadata.json" for file in tables if _base(file) == SAMPLES
+    }
+    tables = [file for file in tables if file not in beside]
     metadata = [file for file in tables if PurePosixPath(file).stem.lower() == "metadata"]
     tables = metadata or tables
     if not tables:

@@ -25,6 +25,9 @@ from snellen.benchmarks.table.images import FOLDERS, MEDIA_SUFFIXES, ImageRoot, 
 from snellen.benchmarks.table.kit_reading import FORMS as TEXT_FORMS
 from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, exploded, is_kit_reading, unpacked
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
+from snellen.benchmarks.table.vqa_form import COLUMNS as VQA_COLUMNS
+from snellen.benchmarks.table.vqa_form import FORM as VQA
+from snellen.benchmarks.table.vqa_form import annotations_of, is_questions, vqa_rows
 from snellen.errors import DataError, UsageError
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.encodings import pick, text_stream
@@ -32,7 +35,7 @@ from snellen.sources.number_formats import plain_value
 from snellen.sources.rows import Place, json_document, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
 from snellen.sources.text_tables import is_inline, open_text_table, with_lazy_images
-from snellen.sources.tree import FolderTree
+from snellen.sources.tree import FolderTree, Tree
 from snellen.types import Blob
 
 Row: TypeAlias = dict[str, Any]
@@ -98,7 +101,7 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         sheet=data.options.get("sheet", source.sheet),
         encoding=data.options.get("encoding", source.encoding),
     )
-    opened = [_open(located.tree.blob(file), chosen) for file in located.files]
+    opened = [_open(located.tree, file, chosen) for file in located.files]
     forms = list(dict.fromkeys(part.form for part in opened))
     several = [f"{PurePosixPath(file).name}, " for file in located.files] if len(opened) > 1 else [""]
     parts = [
@@ -162,7 +165,8 @@ def image_places(source: Source, data: Data, base: Path, files: Sequence[Path]) 
 def _paths(located: LocatedTable) -> tuple[Path, ...]:
     if located.archive or not located.files:
         return (located.tree.path,)
-    return tuple(located.tree.path / file for file in located.files)
+    beside = (name for file in located.files if (name := annotations_of(file)) and located.tree.exists(name))
+    return tuple(located.tree.path / file for file in (*located.files, *beside))
 
 
 def _images(source: Source, data: Data, base: Path) -> Path | None:
@@ -196,7 +200,8 @@ class _File(Struct, frozen=True):
     gold: str = ""
 
 
-def _open(blob: Blob, source: Source) -> _File:
+def _open(tree: Tree, name: str, source: Source) -> _File:
+    blob = tree.blob(name)
     suffix = Path(blob.key).suffix.lower()
     form = FORMS[suffix]
     if suffix in (".jsonl", ".ndjson") and _begins(blob, b"[", source.encoding):
@@ -207,6 +212,10 @@ def _open(blob: Blob, source: Source) -> _File:
     if suffix == ".json":
         with text_stream(blob, source.encoding)[0] as file:
             value = json_document(file, blob.key)
+        if not source.each and is_questions(value):
+            beside = annotations_of(name)
+            answers = _json_beside(tree, beside)
+            return _File(VQA, VQA_COLUMNS, _placed(enumerate(vqa_rows(value, answers, blob.key, beside), 1), ""))
         if not source.each and (export := annotated(value, blob.key)) is not None:
             form, images = export
             return _File(
@@ -230,6 +239,15 @@ def _open(blob: Blob, source: Source) -> _File:
     rows = salvaged_rows(blob)
     lazy = ((at, row if isinstance(row, DataError) else _with_bytes(row, blob.key, at)) for at, row in rows)
     return _File(form, (), _placed(lazy, ""))
+
+
+def _json_beside(tree: Tree, name: str) -> Any:
+    """Return what a JSON file of the same folder or archive holds; None where it is not there."""
+    blob = tree.find(name) if name else None
+    if blob is None:
+        return None
+    with text_stream(blob, "")[0] as file:
+        return json_document(file, blob.key)
 
 
 def _begins(blob: Blob, mark: bytes, encoding: str) -> bool:

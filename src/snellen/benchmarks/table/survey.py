@@ -427,9 +427,9 @@ class _Surveyor:
         options_of = options_reader(TableRules(declaration))
         answer_of = joined_columns(cell_reader(rows["answer"]), rows["answer"])
         drawn = isinstance(made, Cell) and made.make is not None
-        is_text = (
-            declaration.score is not None and declaration.score.read == "extracted"
-        )  # lists of numbers are no boxes
+        rule = declaration.score
+        # Lists of numbers are no boxes.
+        is_text = rule is not None and (rule.read == "extracted" or rule.equals == "vqa-score")
         question_of = cell_reader(rows["question"])
         for number, (_, row) in enumerate(rows_read):
             if isinstance(row, DataError):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
 from snellen.formats.writers import Exported
 from snellen.redaction import redact
@@ -65,9 +66,11 @@ def hub_dataset(source: ExportSource) -> tuple[str, str, str]:
         UsageError: neither the options nor the benchmark name them.
     """
     settings, benchmark = source.settings, source.run.benchmark
-    declared = benchmark.table.declaration.source.hub if benchmark.table is not None else ""
-    dataset, _, revision = (settings.dataset or benchmark.about.get("hub_dataset") or declared).partition("@")
-    task = settings.task or benchmark.about.get("hub_task", "")
+    own, own_task = names_of(benchmark)
+    dataset, _, revision = (settings.dataset or own).partition("@")
+    task = settings.task or own_task
+    if not settings.dataset and not revision and benchmark.table is not None:
+        revision = benchmark.table.declaration.source.revision
     missing = [option for option, text in (("--dataset", dataset), ("--task", task)) if not text]
     if missing:
         raise UsageError(
@@ -77,6 +80,14 @@ def hub_dataset(source: ExportSource) -> tuple[str, str, str]:
     if not _REPOSITORY.fullmatch(dataset):
         raise UsageError(f"--dataset {dataset!r} is no id of the hub", "Write OWNER/NAME or OWNER/NAME@REVISION.")
     return dataset, revision, task
+
+
+def names_of(benchmark: Benchmark) -> tuple[str, str]:
+    """Return the data set of the hub that a benchmark is, and its task; empty texts where it does not say."""
+    declared = None if benchmark.table is None else benchmark.table.declaration
+    dataset = benchmark.about.get("hub_dataset") or (declared.source.hub if declared is not None else "")
+    task = benchmark.about.get("hub_task") or (str(declared.eval_task.get("id") or "") if declared is not None else "")
+    return dataset, task
 
 
 def _conditions(source: ExportSource, profile: str, accuracy: Metric) -> str:

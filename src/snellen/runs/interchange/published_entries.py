@@ -16,6 +16,7 @@ from msgspec import Struct
 from snellen.benchmarks.base import Benchmark, Published, PublishedRow
 from snellen.errors import DataError, UsageError
 from snellen.formats.eval_yaml import MOST_BYTES, parse_yaml
+from snellen.runs.interchange.hub_results import names_of
 
 FOLDER = ".eval_results"
 HUB = "hf:"
@@ -132,9 +133,7 @@ def published_about(benchmark: Benchmark, places: Sequence[str]) -> list[Publish
     Raises:
         DataError: as `read_entries`. UsageError: the benchmark is no data set of the hub, or no figure is about it.
     """
-    declared = None if benchmark.table is None else benchmark.table.declaration
-    dataset = benchmark.about.get("hub_dataset") or (declared.source.hub if declared is not None else "")
-    task = benchmark.about.get("hub_task") or (str(declared.eval_task.get("id") or "") if declared is not None else "")
+    dataset, task = names_of(benchmark)
     if not dataset:
         raise UsageError(
             f"{benchmark.name} is no data set of the hub, and figures of models name one",
