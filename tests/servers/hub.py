@@ -11,7 +11,6 @@ import pytest
 
 from servers.loopback import JsonHandler, LoopbackServer
 
-
 COMMIT = "c0ffee" * 6 + "beef"
 """The only commit of a FolderHub."""
 
@@ -57,7 +56,12 @@ class FolderHub(HubHandler):
         if rest.startswith("/tree/"):
             self.reply_json(
                 [
-                    {"type": "file", "path": each, "size": place.stat().st_size, "oid": hashlib.sha1(each.encode()).hexdigest()}
+                    {
+                        "type": "file",
+                        "path": each,
+                        "size": place.stat().st_size,
+                        "oid": hashlib.sha1(each.encode()).hexdigest(),
+                    }
                     for each, place in files.items()
                 ]
             )

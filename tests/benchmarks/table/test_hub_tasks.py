@@ -125,7 +125,9 @@ def test_settings_of_the_asking_step_are_those_of_the_run_unless_the_user_says_o
     assert (
         run.metric("accuracy", "inspect-pattern").value == 1.0 and run.metric("accuracy", "inspect-exact").value == 0.0
     )
-    other = snellen.evaluate(str(folder), Says("ANSWER: no"), out=tmp_path / "other", generation=Generation(max_tokens=9))
+    other = snellen.evaluate(
+        str(folder), Says("ANSWER: no"), out=tmp_path / "other", generation=Generation(max_tokens=9)
+    )
     assert other.meta.spec.options.generation.max_tokens == 9
 
 
@@ -147,8 +149,8 @@ def test_a_task_of_the_hub_is_found_by_either_spelling_and_recorded_by_its_commi
     lasting = registry.lasting_name(spelled)
     assert lasting == f"hf:org/animals/options@{COMMIT}" and registry.lasting_name(lasting) == lasting
     benchmark = registry.find(lasting)
-    assert benchmark.name == "hf:org/animals/options" and [*benchmark.score][0] == "inspect-choice"
-    assert [shape(sample.prompt) for sample in benchmark.samples(Data())][0] == GOLDEN["options"]
+    assert benchmark.name == "hf:org/animals/options" and next(iter(benchmark.score)) == "inspect-choice"
+    assert next(shape(sample.prompt) for sample in benchmark.samples(Data())) == GOLDEN["options"]
     assert registry.short_name(spelled) == "org/animals/options"
 
 

@@ -15,7 +15,12 @@ import msgspec
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.errors import DataError, UsageError
 
-SPACES = {"COCO JSON": "pixel:xywh", "LVIS JSON": "pixel:xywh", "Label Studio JSON": "percent:xywh", "FiftyOne JSON": "unit:xywh"}
+SPACES = {
+    "COCO JSON": "pixel:xywh",
+    "LVIS JSON": "pixel:xywh",
+    "Label Studio JSON": "percent:xywh",
+    "FiftyOne JSON": "unit:xywh",
+}
 """Forms of files, and the space and order of their boxes."""
 HEAD = 500
 """Tasks of Label Studio among which one has marks."""
@@ -170,7 +175,13 @@ def _lvis(value: Mapping[str, Any], name: str) -> Iterator[dict[str, Any] | Data
                 continue
             marks = found.get(category, [])
             if not file or not names.get(category) or not all(mark.get("bbox") for mark in marks):
-                fault = "no file name" if not file else f"no name of category {category}" if not names.get(category) else "a mark without a box"
+                fault = (
+                    "no file name"
+                    if not file
+                    else f"no name of category {category}"
+                    if not names.get(category)
+                    else "a mark without a box"
+                )
                 yield DataError(f"{name}, image {known}: it has {fault}")
                 continue
             yield {
@@ -178,7 +189,9 @@ def _lvis(value: Mapping[str, Any], name: str) -> Iterator[dict[str, Any] | Data
                 "image": file,
                 "question": _question("boxes", [names[category]]),
                 "kind": "boxes",
-                "answer": _written([{"bbox": mark["bbox"], **({"area": mark["area"]} if mark.get("area") else {})} for mark in marks]),
+                "answer": _written(
+                    [{"bbox": mark["bbox"], **({"area": mark["area"]} if mark.get("area") else {})} for mark in marks]
+                ),
             }
     if lost := boxes.keys() - images.keys():
         yield DataError(f"{name}, image {min(lost)}: no image has this id; annotations name {len(lost)} absent images")

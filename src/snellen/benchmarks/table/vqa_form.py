@@ -75,7 +75,9 @@ def is_questions(value: Any) -> bool:
     return isinstance(value, dict) and all(key in value for key in keys) and isinstance(value["questions"], list)
 
 
-def vqa_rows(value: Mapping[str, Any], annotations: Any, name: str, beside: str) -> Iterator[dict[str, Any] | DataError]:
+def vqa_rows(
+    value: Mapping[str, Any], annotations: Any, name: str, beside: str
+) -> Iterator[dict[str, Any] | DataError]:
     """Yield the questions with their answers and the names of their images.
 
     Args:
@@ -94,7 +96,9 @@ def vqa_rows(value: Mapping[str, Any], annotations: Any, name: str, beside: str)
     listed = annotations.get("annotations") if isinstance(annotations, dict) else None
     if not isinstance(listed, list):
         raise DataError(f"{beside}: a list `annotations` was expected", "Fetch it again.")
-    by_question = {one.get("question_id"): one for one in listed if isinstance(one, dict) and _is_id(one.get("question_id"))}
+    by_question = {
+        one.get("question_id"): one for one in listed if isinstance(one, dict) and _is_id(one.get("question_id"))
+    }
     asked = set()
     for number, question in enumerate(value["questions"], 1):
         if not isinstance(question, dict) or not _is_id(known := question.get("question_id")):
@@ -129,7 +133,11 @@ def _fault(question: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
     answers = own.get("answers")
     if not isinstance(answers, list) or not answers or not all(isinstance(one, dict) for one in answers):
         return "its annotation has no list of answers"
-    return "" if type(question.get("image_id")) is int else f"its image_id is {question.get('image_id')!r}; a number was expected"
+    return (
+        ""
+        if type(question.get("image_id")) is int
+        else f"its image_id is {question.get('image_id')!r}; a number was expected"
+    )
 
 
 def _image(value: Mapping[str, Any], number: int) -> str:

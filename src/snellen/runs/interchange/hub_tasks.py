@@ -85,6 +85,11 @@ class HubTable(Struct):
     columns: tuple[str, ...] = ()
     digest: str = ""
 
+    @property
+    def config(self) -> str:
+        """Return the name of its configuration, which is that of its folder."""
+        return self.path.split("/")[1]
+
 
 def export_tasks(benchmark: Benchmark, data: Data, out: Path, *, show_gold: bool = False) -> Exported:
     """Write a benchmark as a data set of the hub.
@@ -241,7 +246,7 @@ def _write(folder: Path, name: str, task: EvalTask, rows: Iterator[HubRow]) -> H
     import pyarrow.parquet as pq
 
     columns = task.field_spec.metadata
-    path = folder / name / "test-00000-of-00001.parquet"
+    path = folder / "data" / name / "test-00000-of-00001.parquet"
     path.parent.mkdir(parents=True)
     table = HubTable(task, path.relative_to(folder).as_posix(), columns=columns)
     text = pa.string()
@@ -329,7 +334,7 @@ def _placed(table: HubTable) -> EvalTask:
         "input_image" if table.images else None,
         fields.metadata,
     )
-    name = table.path.partition("/")[0]
+    name = table.config
     return structs.replace(
         task, id=task.id or name, field_spec=several, config=name, split="test", shuffle_choices=None
     )
@@ -356,12 +361,11 @@ def _card(benchmark: Benchmark, tables: list[HubTable], title: str, about: str) 
         "tags": ["benchmark", "evaluation", *(["vision-language-model"] if with_images else [])],
         "size_categories": [next((size for most, size in _SIZES if total < most), "n>1M")],
         "configs": [
-            {"config_name": table.path.partition("/")[0], "data_files": [{"split": "test", "path": table.path}]}
-            for table in tables
+            {"config_name": table.config, "data_files": [{"split": "test", "path": table.path}]} for table in tables
         ],
         "dataset_info": [
             {
-                "config_name": table.path.partition("/")[0],
+                "config_name": table.config,
                 "features": _features(table),
                 "splits": [{"name": "test", "num_examples": table.rows}],
             }
@@ -426,7 +430,7 @@ def _croissant(benchmark: Benchmark, tables: list[HubTable], title: str, about: 
                     for feature in _features(table)
                 ],
             }
-            for table, config in ((table, table.path.partition("/")[0]) for table in tables)
+            for table, config in ((table, table.config) for table in tables)
         ],
     }
 

@@ -156,7 +156,9 @@ def _table(
 ) -> Published:
     rows = tuple(
         PublishedRow(
-            model.rpartition("/")[2] + (f" ({', '.join(beside)})" if len(entries) > 1 else ""), "model", (entry.fraction,)
+            model.rpartition("/")[2] + (f" ({', '.join(beside)})" if len(entries) > 1 else ""),
+            "model",
+            (entry.fraction,),
         )
         for number, entry in enumerate(entries, 1)
         for beside in [[part for part in (entry.notes, entry.date) if part] or [str(number)]]

@@ -110,7 +110,12 @@ def _matches(reply: str, gold: str, location: str, *, folded: bool, numeric: boo
         if (number := _number(wanted)) is not None:
             return _matches_number(_plain_number(said), f"{number:.5g}", location, reply)
     said, wanted = said.strip(_EDGES), wanted.strip(_EDGES)
-    tests: Mapping[str, Callable[[str], bool]] = {"begin": said.startswith, "end": said.endswith, "exact": said.__eq__, "any": said.__contains__}
+    tests: Mapping[str, Callable[[str], bool]] = {
+        "begin": said.startswith,
+        "end": said.endswith,
+        "exact": said.__eq__,
+        "any": said.__contains__,
+    }
     return bool(tests[location](wanted)), reply
 
 
