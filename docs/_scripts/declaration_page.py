@@ -19,10 +19,12 @@ from snellen.benchmarks.table.declaration import (
     Declaration,
     Figure,
     Group,
+    InspectScorer,
     JudgeRule,
     PromptStyle,
     Protocol,
     Report,
+    RunDefaults,
     ScoreRule,
     Source,
 )
@@ -55,6 +57,8 @@ SECTIONS = {
     "report": Report,
     "figure": Figure,
     "protocol": Protocol,
+    "run": RunDefaults,
+    "inspect": InspectScorer,
     "cards": Cards,
 }
 SET_SECTIONS = {

@@ -257,7 +257,7 @@ def test_errors_say_what_to_do_and_write_nothing(
 
 
 def test_the_documentation_lists_every_kind_of_finding_with_its_level() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "question-tables.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "check-findings.md").read_text(encoding="utf-8")
     table = dict(re.findall(r"^\| `([a-z-]+)` \| (error|warning|note) \|", page, re.M))
     assert list(table.items()) == [(code, kind.level) for code, kind in KINDS.items()]
 

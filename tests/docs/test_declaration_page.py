@@ -46,7 +46,7 @@ def test_the_page_of_declarations_lists_every_key() -> None:
         "easi",
         "results",
     }
-    sections |= {"answer", "correction", *SET_SECTIONS}
+    sections |= {"answer", "correction", "run", *SET_SECTIONS}
     for page, described in ((DECLARE, SECTIONS), (DECLARE_SETS, SET_SECTIONS)):
         text = page.read_text(encoding="utf-8")
         assert declare_page(text, described) == text, STALE
