@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 from snellen.errors import DataError
@@ -13,8 +14,11 @@ from snellen.sources.tree import ArchiveLimits, check_unpacked
 LIMITS = ArchiveLimits()
 
 
-def check_npz(path: Path) -> None:
+def check_npz(path: Path, kind: str = ".npz") -> None:
     """Raise for an archive of arrays that claims more bytes than it holds, or an implausible compression ratio.
+
+    Args:
+        kind: what messages say that the archive should be: files of torch are zip archives too.
 
     Raises:
         DataError: it is no zip file, or an array's header is damaged or claims too much.
@@ -31,12 +35,13 @@ def check_npz(path: Path) -> None:
                 check_unpacked(path, member.filename, total, total, LIMITS.total_bytes, LIMITS)
                 if member.filename.endswith(".npy"):
                     with archive.open(member) as stream:
-                        _check_header(stream, member.file_size, f"{path}: {member.filename}")
+                        check_header(stream, member.file_size, f"{path}: {member.filename}")
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise DataError(f"{path} cannot be read as .npz: {error}", "Save it again with numpy.savez.") from error
+        raise DataError(f"{path} cannot be read as {kind}: {error}", "The file is damaged; save it again.") from error
 
 
-def _check_header(stream: IO[bytes], size: int, where: str) -> None:
+def check_header(stream: IO[bytes], size: int, where: str) -> None:
+    """Raise DataError if an .npy stream of `size` bytes has a damaged header, or one that claims more than it holds."""
     import numpy as np
 
     forms: dict[tuple[int, int], Any] = {
@@ -48,12 +53,12 @@ def _check_header(stream: IO[bytes], size: int, where: str) -> None:
         if version not in forms:
             raise ValueError(f"version {version}")  # 3.0 is for field names, which no array here has
         shape, _, dtype = forms[version](stream)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise DataError(f"{where}: its header is damaged: {error}", "Save it again with numpy.savez.") from error
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, TokenError) as error:
+        raise DataError(f"{where}: its header is damaged: {error}", "Save it again with numpy.") from error
     size -= stream.tell()
     claimed = math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and (claimed > size or min(shape, default=0) < 0):
         raise DataError(
             f"{where}: claims an array of shape {list(shape)}, {claimed:,} bytes, and holds {size:,}",
-            "The file is damaged; save it again with numpy.savez.",
+            "The file is damaged; save it again with numpy.",
         )

@@ -127,10 +127,17 @@ def extract(
 
 @group.command("import")
 def import_(
-    file: Path = argument(".npz or .parquet with features and labels.", value="FILE"),
+    file: Path = argument(
+        ".npz, .npy, .pt, .safetensors, .h5 or .parquet with features and labels, or WebDataset shards: "
+        "'NAME-{000..009}.tar'.",
+        value="FILE",
+    ),
     out: Path | None = option("Folder to write.", said="FILE without its ending"),
     key: list[str] | None = option(
         "Array of the features, labels, split, ids or class_names, if it has no usual name.", value="ROLE=NAME"
+    ),
+    labels: Path | None = option(
+        "Labels of the same rows, if FILE has none: .npy, .csv, .txt of one a line, or a format of FILE.", value="FILE"
     ),
     output: str = option("Name of the array in the store.", "features", value="NAME"),
     dtype: Literal["auto", "float16", "float32", "float64"] = option(
@@ -153,7 +160,10 @@ def import_(
         if not sign or not name:
             raise UsageError(f"--key {text}: ROLE=NAME was expected", "Example: --key features=emb.")
         keys[role] = name
-    folder = import_file(file, file.with_suffix("") if out is None else out, dtype=dtype, output=output, keys=keys)
+    if out is None and "{" in file.name:
+        raise UsageError(f"{file}: shards have no name of their own.", "Name the folder to write: --out FOLDER.")
+    folder = file.with_suffix("") if out is None else out
+    import_file(file, folder, dtype=dtype, output=output, keys=keys, labels=labels)
     _show_store(folder, read_meta(folder), as_json)
 
 

@@ -1,61 +1,44 @@
-"""Import of features extracted elsewhere: .npz or .parquet to a store, with numpy and pyarrow only.
+"""Import of features extracted elsewhere: a file of any known format to a store.
 
-Names are read tolerantly, without regard to case: `FEATURES`, `LABELS` and so on below; in .npz also one array a
-split, as train_features and test_labels or X_train and y_test. Two arrays that could be the same thing are an error,
-never a choice made in silence.
+Features are checked and written in blocks, so that memory does not grow with them where their format can be read so.
 """
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import structs
 
 from snellen.atomic_write import replacing
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, UsageError
 from snellen.features.store import labels as reading
+from snellen.features.store.columns import ROLES, SPLITS, FileColumns, Request, Rows
 from snellen.features.store.format import META, StoreMeta, StoreOutput, fingerprint, read_meta, write_meta, write_table
 from snellen.features.store.labels import Labels
 from snellen.sources import digest
-from snellen.sources.npz_limits import check_npz
-from snellen.sources.parquet import read_whole
 
-FEATURES = ("features", "feature", "embeddings", "embedding", "feats", "x", "data")
-LABELS = ("labels", "label", "y", "targets", "target")
-SPLIT = ("split", "splits")
-IDS = ("ids", "id", "names", "paths", "files")
-NAMES = ("class_names", "classes")
-ROLES = {"features": FEATURES, "labels": LABELS, "split": SPLIT, "ids": IDS, "class_names": NAMES}
-SPLITS = {
-    "train": "train",
-    "training": "train",
-    "test": "test",
-    "testing": "test",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "query": "query",
-    "gallery": "gallery",
-}
 DTYPES = ("float16", "float32", "float64")
 BLOCK_BYTES = 64 << 20
-
-
-class FileColumns(Struct, frozen=True, eq=False):
-    """Columns of a file before they are checked. `labels` and `features` are arrays or sequences of rows."""
-
-    features: np.ndarray
-    labels: Any
-    split: Any
-    ids: Any
-    names: Any
-    notes: tuple[str, ...] = ()
+READERS = {
+    ".npz": "array_files:read_npz",
+    ".npy": "array_files:read_npy",
+    ".pt": "array_files:read_torch",
+    ".pth": "array_files:read_torch",
+    ".safetensors": "array_files:read_safetensors",
+    ".h5": "array_files:read_hdf5",
+    ".hdf5": "array_files:read_hdf5",
+    ".parquet": "row_files:read_parquet",
+    ".pq": "row_files:read_parquet",
+    ".tar": "row_files:read_webdataset",
+    ".tgz": "row_files:read_webdataset",
+}
+LABEL_READERS = {**READERS, **dict.fromkeys((".csv", ".tsv", ".txt"), "row_files:read_text_table")}
 
 
 def import_file(
@@ -65,25 +48,29 @@ def import_file(
     dtype: str = "auto",
     output: str = "features",
     keys: Mapping[str, str] | None = None,
+    labels: Path | str | None = None,
 ) -> Path:
     """Import a file of features and labels as a store.
 
     Args:
-        file: .npz or .parquet. Features are [rows, width] (.parquet: a column of lists) of any float or integer type;
-            labels are integers with or without gaps, texts, several numbers between blanks, lists, or [rows, classes]
-            of 0 and 1.
+        file: .npz, .npy, .pt, .pth, .safetensors, .h5, .hdf5, .parquet, or shards of WebDataset as NAME-{000..009}.tar.
+            Features are [rows, width] (.parquet: a column of lists) of any float or integer type; labels are integers
+            with or without gaps, texts, several numbers between blanks, lists, or [rows, classes] of 0 and 1.
         out: the store's folder. One that was made of the same file in the same way is left as it is.
         dtype: what values are stored as. `auto` keeps float16 and float32; float64 and integers become float32 where
             each value stays what it is, else float64.
         output: what the store calls the array.
         keys: role (features, labels, split, ids, class_names) to the name of the file's array, where it is none of
-            the usual ones.
+            the usual ones. With `labels`, all but features are looked for there.
+        labels: a second file with the labels and, where it has them, split, ids and names of classes of the same rows:
+            one of the formats above, a .csv or .tsv with a line of names, or a .txt of one label a line.
 
     Returns:
         The store's folder.
 
     Raises:
         UsageError: an unknown dtype or role.
+        MissingExtraError: the library that reads the format is not installed.
         DataError: not such a file; no features or labels; lengths that differ; values that are not finite, labels
             that are none. The message names array and row.
         FingerprintError: `out` holds another store.
@@ -95,10 +82,21 @@ def import_file(
         raise UsageError(f"dtype {dtype!r} is not known.", f"Choose one of: auto, {', '.join(DTYPES)}.")
     if unknown := sorted(chosen_names.keys() - ROLES.keys()):
         raise UsageError(f"there is no role {unknown[0]!r}.", f"Roles are: {', '.join(ROLES)}.")
-    identity = {"file": digest(source), "dtype": dtype, "output": output, "keys": chosen_names}
+    identity = {"file": _digest(source), "dtype": dtype, "output": output, "keys": chosen_names}
+    if labels is not None:
+        identity["labels"] = digest(labels)
     if (folder / META).exists() and _same(folder, identity):
         return folder
-    columns = _read(source, chosen_names)
+    with ExitStack() as opened:
+        columns = _read(source, labels, chosen_names, opened)
+        _store(columns, folder, source, identity, dtype, output)
+    return folder
+
+
+def _store(
+    columns: FileColumns, folder: Path, source: Path, identity: Mapping[str, Any], dtype: str, output: str
+) -> None:
+    """Check all columns, then write them."""
     names = _class_names(columns.names, source)
     features = columns.features
     _check_shape(features, source)
@@ -109,7 +107,6 @@ def import_file(
     ids = _texts(columns.ids, rows, "ids", source, [str(row) for row in range(rows)])
     _check_values(features, source)
     stored = _stored_dtype(features, dtype)
-    notes = [*columns.notes, *_notes(features, stored, labels, ids)]
     with RunFolder(folder).locked():
         name = f"{output}.npy"
         _write_values(folder / name, features, stored, source)
@@ -127,10 +124,51 @@ def import_file(
                 classes=tuple(int(class_id) for class_id in labels.classes),
                 names=labels.names,
                 origin={"file": str(source)},
-                notes=tuple(notes),
+                notes=tuple(_notes(features, stored, labels, ids)),
             ),
         )
-    return folder
+
+
+def _digest(source: Path) -> str | list[str]:
+    """Return the digest of a file, or of each shard of a name with braces."""
+    if "{" not in source.name or source.exists():
+        return digest(source)
+    from snellen.features.store.row_files import shards
+
+    return [digest(shard) for shard in shards(source)]
+
+
+def _read(
+    source: Path, label_file: Path | str | None, chosen_names: Mapping[str, str], opened: ExitStack
+) -> FileColumns:
+    """Return the columns of a file, those that it lacks from the file of labels. Raises DataError where both differ."""
+    if label_file is None:
+        return _reader(source, READERS)(Request(source, chosen_names, ("features", "labels"), opened))
+    own = {role: name for role, name in chosen_names.items() if role == "features"}
+    other = {role: name for role, name in chosen_names.items() if role != "features"}
+    columns = _reader(source, READERS)(Request(source, own, ("features",), opened))
+    beside = _reader(Path(label_file), LABEL_READERS)(Request(Path(label_file), other, ("labels",), opened))
+    added = {role: value for role, value in structs.asdict(beside).items() if role != "features" and value is not None}
+    for role in added:
+        if (first := getattr(columns, role)) is not None and not np.array_equal(first, added[role]):
+            raise DataError(
+                f"{source} and {label_file} both hold {role}, and they differ",
+                "Remove them from one of the files; rows must be the same, in the same order.",
+            )
+    return structs.replace(columns, **added)
+
+
+def _reader(file: Path, readers: Mapping[str, str]) -> Callable[[Request], FileColumns]:
+    """Return the function that reads a format; its module is imported now."""
+    name = file.name.lower()
+    reader = readers.get(".tar" if name.endswith(".tar.gz") else file.suffix.lower())
+    if reader is None:
+        raise DataError(
+            f"{file}: one of {', '.join(readers)} was expected", "Save the arrays with numpy.savez, or as parquet."
+        )
+    module, _, function = reader.partition(":")
+    read: Callable[[Request], FileColumns] = getattr(import_module(f"snellen.features.store.{module}"), function)
+    return read
 
 
 def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
@@ -140,185 +178,6 @@ def _same(folder: Path, identity: Mapping[str, Any]) -> bool:
     meta = read_meta(folder)
     require_same(folder, meta.identity, identity)
     return meta.complete
-
-
-def _read(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
-    kind = file.suffix.lower()
-    if kind == ".npz":
-        return _read_npz(file, chosen_names)
-    if kind in (".parquet", ".pq"):
-        return _read_parquet(file, chosen_names)
-    raise DataError(f"{file}: .npz or .parquet was expected", "Save the arrays with numpy.savez, or as parquet.")
-
-
-def _read_npz(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
-    try:
-        with file.open("rb") as beginning:
-            if beginning.read(2) != b"PK" and beginning.seek(0) == 0 and beginning.read(6) != b"\x93NUMPY":
-                raise DataError(
-                    f"{file} is no .npz file: it does not begin as one", "Save the arrays with numpy.savez."
-                )
-        if zipfile.is_zipfile(file):
-            check_npz(file)
-        archive = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{file} cannot be read as .npz: {error}", "Re-export it with numpy.savez.") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise DataError(f"{file} is one array, not an archive of arrays", "Save it with numpy.savez.")
-    with archive:
-        names = list(archive.files)
-        names_by_role = _roles(names, chosen_names, file)
-        if "features" in names_by_role:
-            load = {role: _load(archive, name, file) for role, name in names_by_role.items()}
-            return _columns(load, file, names)
-        by_split = _by_split(names)
-        if not any("features" in roles for roles in by_split.values()):
-            raise _nothing(file, "features", FEATURES, names)
-        return _joined(archive, by_split, names_by_role, file)
-
-
-def _load(archive: Any, name: str, file: Path) -> np.ndarray:
-    try:
-        array: np.ndarray = archive[name]
-    except ValueError as error:
-        raise DataError(
-            f"{file}: {name!r} is an array of Python objects, which only a pickle can hold: {error}",
-            "A pickle can run code and is never opened. Save numbers or texts; labels of several classes as [rows, "
-            "classes] of 0 and 1, or as texts such as '3 17'.",
-        ) from error
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{file}: {name!r} cannot be read: {error}", "The file is damaged; fetch it again.") from error
-    return array
-
-
-def _roles(names: Sequence[str], chosen_names: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Map each role to the file's name for it."""
-    names_by_role: dict[str, str] = {}
-    for role, usual in ROLES.items():
-        if role in chosen_names:
-            if chosen_names[role] not in names:
-                raise DataError(
-                    f"{file}: there is no {chosen_names[role]!r}; there are: {', '.join(map(repr, names))}",
-                    f"Name one of these: --key {role}=NAME.",
-                )
-            names_by_role[role] = chosen_names[role]
-            continue
-        fitting = [name for name in names if name.lower() in usual and name not in chosen_names.values()]
-        if len(fitting) > 1:
-            raise DataError(
-                f"{file}: {' and '.join(map(repr, fitting))} could each be the {role}",
-                f"Select one: --key {role}=NAME.",
-            )
-        if fitting:
-            names_by_role[role] = fitting[0]
-    return names_by_role
-
-
-def _by_split(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Map split to role to name, for names such as train_features, X_test, ids_val."""
-    by_split: dict[str, dict[str, str]] = {}
-    for name in names:
-        low = name.lower()
-        for word, split in SPLITS.items():
-            if low.startswith(word + "_"):
-                rest = low[len(word) + 1 :]
-            elif low.endswith("_" + word):
-                rest = low[: -len(word) - 1]
-            else:
-                continue
-            role = next((role for role in ("features", "labels", "ids") if rest in ROLES[role]), None)
-            if role is not None:
-                if role in by_split.setdefault(split, {}):
-                    raise DataError(
-                        f"{by_split[split][role]!r} and {name!r} could each be the {role} of the split {split!r}",
-                        "Remove one of them from the file.",
-                    )
-                by_split[split][role] = name
-    return by_split
-
-
-def _joined(
-    archive: Any, by_split: Mapping[str, Mapping[str, str]], common: Mapping[str, str], file: Path
-) -> FileColumns:
-    """Concatenate the splits, in the file's order."""
-    parts: dict[str, list[np.ndarray]] = {"features": [], "labels": [], "ids": []}
-    split: list[str] = []
-    for name, roles in by_split.items():
-        for role in ("features", "labels"):
-            if role not in roles:
-                raise DataError(
-                    f"{file}: the split {name!r} has {', '.join(map(repr, roles.values()))} and no {role}",
-                    "Save features and labels of every split.",
-                )
-        rows = {role: _load(archive, array_name, file) for role, array_name in roles.items()}
-        for role, array in rows.items():
-            if array.ndim == 0 or len(array) != len(rows["features"]):
-                raise DataError(
-                    f"{file}: {roles[role]!r} has shape {list(array.shape)}, {roles['features']!r} "
-                    f"{list(rows['features'].shape)}; as many rows were expected",
-                    "Save as many of each.",
-                )
-            parts[role].append(array)
-        if "ids" not in rows:
-            parts["ids"].append(np.array([f"{name}/{row}" for row in range(len(rows["features"]))]))
-        split += [name] * len(rows["features"])
-    for role, arrays in parts.items():
-        kinds = {("text" if array.dtype.kind in "SU" else "number", array.shape[1:]) for array in arrays}
-        if len(kinds) > 1:
-            shapes = ", ".join(f"{list(array.shape)} {array.dtype}" for array in arrays)
-            raise DataError(f"{file}: the {role} of the splits do not go together: {shapes}", "Save all alike.")
-    names = _load(archive, common["class_names"], file) if "class_names" in common else None
-    joined = {role: np.concatenate(arrays) for role, arrays in parts.items()}
-    return FileColumns(joined["features"], joined["labels"], split, joined["ids"], names)
-
-
-def _read_parquet(file: Path, chosen_names: Mapping[str, str]) -> FileColumns:
-    table = read_whole(file, "Re-export the file.")
-    names = list(table.column_names)
-    names_by_role = _roles(names, chosen_names, file)
-    load = {role: _from_arrow(table[name], name, role, file) for role, name in names_by_role.items()}
-    return _columns(load, file, names)
-
-
-def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
-    """Convert a column to an array; lists of equal length as [rows, length]; other lists as lists."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if column.null_count:
-        row = column.is_null().to_numpy().argmax()
-        raise DataError(f"{file}: row {row:,}: {name!r} is empty", "Every row needs one.")
-    array = column.combine_chunks()
-    kind = array.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        return array.to_numpy(zero_copy_only=False)
-    flat = array.flatten()
-    if flat.null_count:
-        raise DataError(f"{file}: {name!r} holds lists with empty places", "Every place needs a value.")
-    if role == "labels":
-        return array.to_pylist()
-    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(lengths != lengths[0]) if len(lengths) else np.array([], dtype=np.int64)
-    if len(wrong):
-        raise DataError(
-            f"{file}: row {wrong[0]:,}: {name!r} has {lengths[wrong[0]]:,} values, row 0 has {lengths[0]:,}",
-            "All rows need features of one width.",
-        )
-    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
-
-
-def _columns(load: Mapping[str, Any], file: Path, names: Sequence[str]) -> FileColumns:
-    for role in ("features", "labels"):
-        if role not in load:
-            raise _nothing(file, role, ROLES[role], names)
-    return FileColumns(load["features"], load["labels"], load.get("split"), load.get("ids"), load.get("class_names"))
-
-
-def _nothing(file: Path, role: str, usual: Sequence[str], names: Sequence[str]) -> DataError:
-    return DataError(
-        f"{file}: there are no {role} in it: none of {', '.join(usual)}; it holds: {', '.join(map(repr, names))}",
-        f"Name their array: --key {role}=NAME.",
-    )
 
 
 def _class_names(names: Any, file: Path) -> list[str] | None:
@@ -398,7 +257,7 @@ def _texts(values: Any, rows: int, role: str, file: Path, default: list[str]) ->
     return reading.as_texts(array)
 
 
-def _check_shape(features: np.ndarray, file: Path) -> None:
+def _check_shape(features: Rows, file: Path) -> None:
     if features.ndim != 2 or 0 in features.shape or features.dtype.kind not in "biuf":
         raise DataError(
             f"{file}: features of shape {list(features.shape)} and type {features.dtype}; [rows, width] of numbers "
@@ -407,7 +266,7 @@ def _check_shape(features: np.ndarray, file: Path) -> None:
         )
 
 
-def _check_values(features: np.ndarray, file: Path) -> None:
+def _check_values(features: Rows, file: Path) -> None:
     if features.dtype.kind != "f":
         return
     for start, block in _blocks(features):
@@ -421,7 +280,7 @@ def _check_values(features: np.ndarray, file: Path) -> None:
             )
 
 
-def _stored_dtype(features: np.ndarray, dtype: str) -> str:
+def _stored_dtype(features: Rows, dtype: str) -> str:
     if dtype != "auto":
         return dtype
     if features.dtype in (np.float16, np.float32):
@@ -433,7 +292,7 @@ def _stored_dtype(features: np.ndarray, dtype: str) -> str:
     return "float32" if exact else "float64"
 
 
-def _write_values(path: Path, features: np.ndarray, stored: str, file: Path) -> None:
+def _write_values(path: Path, features: Rows, stored: str, file: Path) -> None:
     from snellen.engine.journal import storage_error
 
     try:
@@ -454,13 +313,13 @@ def _write_values(path: Path, features: np.ndarray, stored: str, file: Path) -> 
         raise storage_error(path, error) from error
 
 
-def _blocks(features: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(features: Rows) -> Iterator[tuple[int, np.ndarray]]:
     rows = max(1, BLOCK_BYTES // (8 * features.shape[1]))
     for start in range(0, len(features), rows):
         yield start, features[start : start + rows]
 
 
-def _notes(features: np.ndarray, stored: str, labels: Labels, ids: Sequence[str]) -> Iterator[str]:
+def _notes(features: Rows, stored: str, labels: Labels, ids: Sequence[str]) -> Iterator[str]:
     if str(features.dtype) != stored:
         yield f"features of type {features.dtype} are stored as {stored}"
     if (twice := len(ids) - len(set(ids))) > 0:

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from snellen.errors import DataError, UsageError
-from snellen.features.store.importers import SPLITS
+from snellen.features.store.columns import SPLITS
 from snellen.features.store.labels import NUMBERS, from_texts
 from snellen.features.store.writer import StoreRows
 from snellen.sources.hub import POINTER_BYTES, fetch_hint, pointer_of
