@@ -214,7 +214,7 @@ def retrieval(
             junk=len(pairs.junk[0]),
         ),
         values=measured.values,
-        chance=_chance(counts, items_of, ks, ap, denominator),
+        chance=expected_values(counts, items_of, ks, ap, denominator),
         rows=query_rows,
         relevant=counts,
         cluster=pairs.cluster,
@@ -315,7 +315,7 @@ def _expected_reciprocal(relevant: NDArray[np.int64], items: NDArray[np.int64]) 
     return np.asarray(values[place.reshape(-1)])
 
 
-def _chance(
+def expected_values(
     relevant: NDArray[np.int64], items: NDArray[np.int64], ks: tuple[int, ...], ap: Precision, denominator: Denominator
 ) -> dict[str, NDArray[np.float64]]:
     """Compute [q] expected values for a gallery in random order.

@@ -12,8 +12,9 @@ from snellen.models.local.checkpoint import has_torchvision
 
 if TYPE_CHECKING:
     from snellen.features.encoders.base import Encoder
+    from snellen.features.encoders.texts import TextEncoder
 
-__all__ = ["open_encoder"]
+__all__ = ["open_encoder", "open_text_encoder"]
 
 KINDS = "hf:NAME, a folder, embedded, timm:NAME[,PATH], open_clip:NAME/PRETRAINED or open_clip:NAME,PATH"
 NEEDS = {"timm": ("timm", "timm"), "open_clip": ("open_clip", "open_clip")}
@@ -48,7 +49,29 @@ def open_encoder(
     return encoder.with_tokens() if tokens else encoder
 
 
-def _open(spec: str, outputs: Sequence[str] | None, device: str, compute: str, revision: str | None) -> Encoder:
+def open_text_encoder(
+    spec: str, *, device: str = "auto", compute: str = "auto", revision: str | None = None
+) -> TextEncoder:
+    """Load the text tower of a dual encoder: `hf:NAME`, a folder, `open_clip:NAME/PRETRAINED` or `open_clip:NAME,PATH`.
+
+    Raises:
+        UsageError: an encoder of images only, or one that does not exist.
+        MissingExtraError, PreflightError: as `open_encoder`.
+    """
+    kind, name = _required(spec, compute)
+    if kind in ("timm", "embedded"):
+        raise UsageError(
+            f"{spec} has no text tower.", "Name a dual encoder, such as CLIP or SigLIP: hf:NAME or open_clip:NAME."
+        )
+    from snellen.features.encoders.texts import open_clip_texts, transformers_texts
+
+    if kind == "open_clip":
+        return open_clip_texts(name, device, compute)
+    return transformers_texts(name, device, compute, revision, label=spec)
+
+
+def _required(spec: str, compute: str) -> tuple[str, str]:
+    """Return an encoder's kind and name; raise for what is not known or not installed."""
     kind, _, name = spec.partition(":")
     if spec == "embedded":
         kind = "embedded"
@@ -71,6 +94,11 @@ def _open(spec: str, outputs: Sequence[str] | None, device: str, compute: str, r
             "Install torchvision built for the installed torch, from the index that torch came from: "
             "https://pytorch.org/get-started/locally",
         )
+    return kind, name
+
+
+def _open(spec: str, outputs: Sequence[str] | None, device: str, compute: str, revision: str | None) -> Encoder:
+    kind, name = _required(spec, compute)
     if kind == "timm":
         from snellen.features.encoders.timm import open_timm
 

@@ -102,8 +102,8 @@ def open_transformers(
     Raises:
         PreflightError: see `open_encoder`.
     """
-    checkpoint = find(name, revision, _check)
-    model, vlm = _load(checkpoint, label, device, compute)
+    checkpoint = find(name, revision, check_kind)
+    model, vlm = load_model(checkpoint, label, device, compute)
     inner = model.model if vlm and hasattr(model, "model") and hasattr(model.model, "get_image_features") else model
     tower = _first(inner, TOWERS) or inner
     transform, processor = read_transform(checkpoint, tower, label)
@@ -131,7 +131,8 @@ def open_transformers(
     return Encoder(label, model, parts, transform, origin, outputs)
 
 
-def _check(config: Mapping[str, Any], name: str) -> None:
+def check_kind(config: Mapping[str, Any], name: str) -> None:
+    """Raise PreflightError unless transformers has a class of encoders for this configuration."""
     kind = config.get("model_type")
     if kind in NAFLEX:
         raise PreflightError(
@@ -151,8 +152,10 @@ def _check(config: Mapping[str, Any], name: str) -> None:
     )
 
 
-def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tuple[Any, bool]:
-    """Load the model without its language model; also return True if it is a vision-language model."""
+def load_model(
+    checkpoint: Checkpoint, label: str, device: str, compute: str, *, texts: bool = False
+) -> tuple[Any, bool]:
+    """Load the model, without its language model unless `texts`; also return True if it is a vision-language model."""
     kind = str(checkpoint.config.get("model_type"))
     vlm = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     target = pick_device(device)
@@ -187,7 +190,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
         transformers_logging.set_verbosity(before)
         if verbose:
             transformers_logging.enable_progress_bar()
-    missing = sorted(key for key in report["missing_keys"] if not _of_language(key))
+    missing = sorted(key for key in report["missing_keys"] if texts or not _of_language(key))
     if missing:
         raise PreflightError(
             f"{label}: {len(missing)} tensors are missing from the weights, first {missing[0]!r}; they would be filled "
@@ -196,7 +199,7 @@ def _load(checkpoint: Checkpoint, label: str, device: str, compute: str) -> tupl
         )
     if not vlm and (getattr(model, "vision_model", None) is None) and "text_config" in checkpoint.config:
         raise _unreadable(label, "no vision tower was found in it")
-    for holder in (model, getattr(model, "model", None)):
+    for holder in () if texts else (model, getattr(model, "model", None)):
         for part in ("language_model", "lm_head", "text_model"):
             if isinstance(getattr(holder, part, None), nn.Module):
                 setattr(holder, part, None)

@@ -39,6 +39,36 @@ def open_openclip(
         PreflightError: there are none of that name, or the features of the tower cannot be read.
     """
     label = f"open_clip:{name}"
+    _, _, model = load_open_clip(name, label, pretrained=pretrained)
+    target = pick_device(device)
+    tower = model.visual
+    transform = read_transform(tower.preprocess_cfg)
+    tower = tower.to(target, getattr(torch, pick_dtype(compute, target, None))).eval()
+
+    def call(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        output = tower(pixels)
+        return {"embedding": output[0] if isinstance(output, tuple) else output}
+
+    origin = tower_origin(name, tower)
+    tokens = _token_parts(tower, call)
+    if tokens is not None:
+        return Encoder(label, tower, tokens, transform, {**origin, "norm": type(tokens.norm).__name__}, outputs)
+    weight = next(tower.parameters())
+    trial = torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype)
+    return Encoder(label, tower, build_map_parts(call, trial, frozenset({"embedding"})), transform, origin, outputs)
+
+
+def tower_origin(name: str, tower: nn.Module) -> dict[str, str]:
+    """Return what identifies an image tower in a store: its name, without a path, and a digest of its weights."""
+    return {"open_clip": name.partition(",")[0], "weights": weights_digest(tower)}
+
+
+def load_open_clip(name: str, label: str, *, pretrained: bool = True) -> tuple[Any, str, Any]:
+    """Load a whole model of open_clip; return the library, the name of its architecture and the model.
+
+    Raises:
+        UsageError, PreflightError: as `open_openclip`.
+    """
     kind, _, path = name.partition(",")
     if not path:
         kind, _, weights = name.rpartition("/")
@@ -54,7 +84,6 @@ def open_openclip(
             "Choose a model of one size.",
         )
     library = import_library("open_clip", label)
-    target = pick_device(device)
     settings: dict[str, Any] = {}
     if path:
         file = find_weights(path, label, FILES)
@@ -69,21 +98,7 @@ def open_openclip(
             f"{label} cannot be loaded: {error}",
             "`open_clip.list_models()` shows the names; weights must fit the name.",
         ) from error
-    tower = model.visual
-    transform = read_transform(tower.preprocess_cfg)
-    tower = tower.to(target, getattr(torch, pick_dtype(compute, target, None))).eval()
-
-    def call(pixels: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        output = tower(pixels)
-        return {"embedding": output[0] if isinstance(output, tuple) else output}
-
-    origin = {"open_clip": kind if path else name, "weights": weights_digest(tower)}
-    tokens = _token_parts(tower, call)
-    if tokens is not None:
-        return Encoder(label, tower, tokens, transform, {**origin, "norm": type(tokens.norm).__name__}, outputs)
-    weight = next(tower.parameters())
-    trial = torch.zeros(1, 3, *transform.size, device=weight.device, dtype=weight.dtype)
-    return Encoder(label, tower, build_map_parts(call, trial, frozenset({"embedding"})), transform, origin, outputs)
+    return library, kind, model
 
 
 def _token_parts(tower: Any, call: Any) -> EncoderParts | None:
