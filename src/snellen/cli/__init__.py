@@ -61,6 +61,10 @@ def _main(arguments: list[str]) -> int:
             arguments = with_omitted_values(arguments)
             root = get_command(build(arguments))
             arguments, page = requested(root, arguments)
+            if any("://" in word for word in arguments):
+                from snellen.cli.addresses import with_local_copies
+
+                arguments = with_local_copies(root, arguments)
             command, words = prepare(root, arguments)
             if any(not word.startswith("-") for word in words) and not is_plain_run(command, words):
                 from snellen.cli.suggestions import check

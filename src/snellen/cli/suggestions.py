@@ -31,7 +31,7 @@ def check(root: Any, words: Words) -> None:
     name, rest = words[at], words[at + 1 :]
     commands: Mapping[str, Any] = getattr(root, "commands", {})
     if name in commands:
-        command, path, rest = _descend(root, words[at:])
+        command, path, rest = descend(root, words[at:])
         if not getattr(command, "commands", None):
             _check_options(command, path, rest)
         return
@@ -68,7 +68,7 @@ def with_command(error: SnellenError, words: Words) -> SnellenError:
     return error
 
 
-def _descend(command: Any, words: Words) -> tuple[Any, Words, Words]:
+def descend(command: Any, words: Words) -> tuple[Any, Words, Words]:
     """Return the command that words name, the words of its name, and the words behind it."""
     path, rest = list[str](), list(words)
     while rest and (inner := getattr(command, "commands", {}).get(rest[0])) is not None:
@@ -82,7 +82,7 @@ def _find_command(words: Words) -> tuple[Any, Words]:
 
     from snellen.cli.app import build
 
-    command, _, rest = _descend(get_command(build(words)), words)
+    command, _, rest = descend(get_command(build(words)), words)
     return command, rest
 
 
