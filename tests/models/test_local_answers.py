@@ -25,7 +25,7 @@ from snellen.errors import BadRequestError, InputError, MissingExtraError, Model
 from snellen.media import MediaCache
 from snellen.models.base import ModelOptions
 from snellen.models.local import model as local_model
-from snellen.models.local.generate import answer_end, first_json_end
+from snellen.models.local.replies import answer_end, first_json_end
 from snellen.models.registry import open_model
 from snellen.runs.perform import perform
 from snellen.runs.score_rows import detail_lines, details

@@ -24,8 +24,9 @@ from snellen.errors import BadRequestError, PreflightError, UsageError
 from snellen.media import open_image
 from snellen.models.base import ModelOptions
 from snellen.models.local.chat_template import content_digest, converse
-from snellen.models.local.generate import _Draw, row_seed
+from snellen.models.local.generate import _Draw
 from snellen.models.local.own_sampling import read_own
+from snellen.models.local.replies import row_seed
 from snellen.models.registry import open_model
 from snellen.models.serve.protocol import prompt_of, read_request
 from snellen.types import Generation, Image, MediaSettings, Prompt, Text

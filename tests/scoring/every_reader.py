@@ -12,7 +12,7 @@ from snellen.benchmarks.generated import SCORERS as BUILT_SET
 from snellen.benchmarks.spatial.scorers import base
 from snellen.benchmarks.vlm2.prompts import final_answer
 from snellen.formats.latex import latex_text
-from snellen.models.local.generate import first_json_end
+from snellen.models.local.replies import first_json_end
 from snellen.models.tools.local_index import split_words
 from snellen.models.trace import Step
 from snellen.questions import taxonomy

@@ -91,7 +91,7 @@ KINDS = {
     "embedded": Kind(
         IN_PROCESS,
         "snellen.models.embedded:open_model",
-        "the small VLM in the package; needs the extra `local` and no network",
+        "the small VLM in the package, by NumPy; needs no extra and no network",
     ),
     "agent": Kind(
         Runtime(open_files=12),
@@ -116,7 +116,7 @@ ENGINE_KINDS = ("vllm", "sglang")
 CHECKPOINT_KINDS = ("local", *ENGINE_KINDS)
 """Kinds of models whose own sampling is the default."""
 TORCH_KINDS = ("local", "embedded")
-"""Kinds that transformers runs inside this process."""
+"""Kinds that transformers runs inside this process; `embedded` only where an option needs torch."""
 _KIND_THEN = re.compile(
     rf"\s*({'|'.join(kind for kind in KINDS if kind != 'embedded')})\s*[:/=]\s*(\S.*)", re.IGNORECASE
 )

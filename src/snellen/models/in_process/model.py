@@ -25,6 +25,7 @@ from snellen.models.local.chat_template import (
 )
 from snellen.models.local.checkpoint import Checkpoint, find
 from snellen.models.local.own_sampling import OwnSampling
+from snellen.models.local.replies import row_seed, settings_for
 from snellen.sources import cache_folder
 from snellen.types import Generation, Prompt, Response, Usage
 
@@ -291,8 +292,6 @@ class EngineModel(Model):
 
     def _settings(self, generation: Generation, prompt: Prompt, conversation: Conversation) -> EngineSampling:
         """Return the settings of one prompt, greedy or sampled as for local models. Both engines have our names of them."""
-        from snellen.models.local.generate import row_seed, settings_for
-
         settings = settings_for(generation, first_json=False, own_limit=self._own_limit)
         seed = None
         if settings.temperature > 0:

@@ -12,6 +12,7 @@ import gc
 import hashlib
 import importlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -436,9 +437,10 @@ def has_torchvision(label: str) -> bool:
 
 def release_memory() -> None:
     """Hand memory that nobody holds back to the device."""
-    import torch
-
     gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     elif torch.backends.mps.is_available():
@@ -447,9 +449,8 @@ def release_memory() -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if an error means that memory is used up: torch's own, Python's, or an allocator's without a class."""
-    import torch
-
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    torch = sys.modules.get("torch")  # where nobody has imported it, nobody raises its errors
+    if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.OutOfMemoryError)):
         return True
     text = str(error)
     return isinstance(error, RuntimeError) and (

@@ -1,17 +1,15 @@
-"""Generation of one batch: settings, stopping, sampling, and the replies row by row."""
+"""Generation of one batch by transformers: stopping, penalties and sampling, row by row."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from msgspec import Struct
 from transformers import (
     GenerationConfig,
     LogitsProcessor,
@@ -27,75 +25,9 @@ from transformers import (
 
 from snellen.models.local.checkpoint import Loaded
 from snellen.models.local.kv_cache import StaticDecoding, compile_errors
-from snellen.types import Generation
+from snellen.models.local.replies import BELOW_ONE, BatchSettings, Reply, answer_end, reply_of, rooms_for
 
-DEFAULT_MAX_NEW_TOKENS = 1024  # where neither the user, the benchmark nor the checkpoint says how long an answer may be
 _SET_ASIDE = ("cache_implementation", "temperature", "top_p", "top_k", "min_p", "typical_p")
-
-
-class BatchSettings(Struct, frozen=True):
-    """Settings that the rows of one batch share.
-
-    `extra` and `template` are JSON of further arguments of `generate`, and of arguments of the chat template; `schema` is
-    that of the reply.
-    `repetition_penalty` None: that of the checkpoint.
-    """
-
-    max_new_tokens: int
-    temperature: float
-    top_p: float
-    stop: tuple[str, ...]
-    first_json: bool
-    extra: str
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    template: str = "{}"
-    schema: str | None = None
-
-
-class Reply(Struct, frozen=True):
-    """The reply of one row to `prompt`, as the chat template wrote it. Input tokens include those of the images."""
-
-    text: str
-    input_tokens: int
-    output_tokens: int
-    finish_reason: str
-    prompt: str
-
-
-def settings_for(generation: Generation, first_json: bool, own_limit: int | None) -> BatchSettings:
-    """Return BatchSettings of one prompt, from what the run and the prompt ask for together and the checkpoint's length limit.
-
-    Greedy unless a temperature above 0, or top_p, top_k or min_p, is asked for: the same question gets the same answer.
-    """
-    temperature = generation.temperature
-    if temperature is None:
-        unset = (generation.top_p, generation.top_k, generation.min_p) == (None, None, None)
-        temperature = 0.0 if unset else 1.0
-    return BatchSettings(
-        max_new_tokens=generation.max_tokens or own_limit or DEFAULT_MAX_NEW_TOKENS,
-        temperature=temperature,
-        top_p=1.0 if generation.top_p is None else generation.top_p,
-        stop=generation.stop,
-        first_json=first_json or generation.reply_schema is not None,
-        extra=json.dumps(dict(generation.extra), sort_keys=True),
-        top_k=generation.top_k,
-        min_p=generation.min_p,
-        repetition_penalty=generation.repetition_penalty,
-        presence_penalty=generation.presence_penalty or 0.0,
-        frequency_penalty=generation.frequency_penalty or 0.0,
-        template=json.dumps(dict(generation.chat_template_kwargs), sort_keys=True),
-        schema=None if generation.reply_schema is None else json.dumps(generation.reply_schema),
-    )
-
-
-def row_seed(seed: int, content: bytes) -> int:
-    """Return seed of one row: it depends on what is asked and never on what else is in the batch."""
-    material = f"{seed}/".encode() + content
-    return int.from_bytes(hashlib.blake2b(material, digest_size=8).digest(), "big")
 
 
 def generate(
@@ -125,9 +57,10 @@ def generate(
     inputs = inputs.to(model.device, dtype=model.dtype)
     count, width = inputs["input_ids"].shape
     seeds = [*seeds, *[seeds[0]] * (count - len(seeds))]
-    rooms = _rooms(inputs["attention_mask"].sum(dim=1).tolist(), loaded.context, settings.max_new_tokens)
+    rooms = rooms_for(inputs["attention_mask"].sum(dim=1).tolist(), loaded.context, settings.max_new_tokens)
     longest = max(rooms)
-    watch = _Watch(tokenizer, settings, width, rooms, stopped)
+    decode = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    watch = _Watch(decode, settings, width, rooms, stopped)
     config = _config(model.generation_config, longest, tokenizer.pad_token_id)
     extra = json.loads(settings.extra)
     penalty, config.repetition_penalty = config.repetition_penalty, 1.0  # ours does not see the padding of the batch
@@ -159,27 +92,9 @@ def generate(
     prompt_tokens = inputs["attention_mask"].sum(dim=1).tolist()
     ends = _end_tokens(model.generation_config, tokenizer)
     return [
-        _reply(tokenizer, rows[row], settings, ends, watch.stopped_at[row], prompt_tokens[row], prompts[row])
+        reply_of(decode, rows[row], settings, ends, watch.stopped_at[row], prompt_tokens[row], prompts[row])
         for row in range(len(prompts))
     ]
-
-
-def _reply(
-    tokenizer: Any,
-    ids: list[int],
-    settings: BatchSettings,
-    ends: frozenset[int],
-    stopped_at: int | None,
-    prompt_tokens: int,
-    prompt: str,
-) -> Reply:
-    ended = next((index + 1 for index, token in enumerate(ids) if token in ends), None)
-    ids = ids[: min(len(ids), *(end for end in (ended, stopped_at) if end is not None), len(ids))]
-    text = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    ends_early = settings.stop or settings.first_json
-    cut = answer_end(text, settings.stop, settings.first_json) if ends_early else None
-    finished = ended is not None or cut is not None
-    return Reply(text if cut is None else text[:cut], prompt_tokens, len(ids), "stop" if finished else "length", prompt)
 
 
 @contextmanager
@@ -196,13 +111,6 @@ def _own_settings_ignored(own: GenerationConfig) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(own, name, value)
-
-
-def _rooms(prompt_tokens: Sequence[int], context: int | None, max_new_tokens: int) -> list[int]:
-    """Return how many tokens the answer of each row may have: the limit, or what its prompt leaves of the context."""
-    if context is None:
-        return [max_new_tokens] * len(prompt_tokens)
-    return [min(max_new_tokens, context - tokens) for tokens in prompt_tokens]
 
 
 def _config(own: GenerationConfig, max_new_tokens: int, pad: int | None) -> GenerationConfig:
@@ -279,10 +187,6 @@ class _ReplyPenalties(LogitsProcessor):
         return scores - self._frequency * counts - self._presence * (counts > 0)
 
 
-BELOW_ONE = 1.0 - 2.0**-24
-"""The greatest float32 below 1."""
-
-
 class _Draw(LogitsProcessor):
     """Draws each row's token by inverting its distribution at a random number of its own.
 
@@ -308,12 +212,17 @@ class _Watch(StoppingCriteria):
     """Ends a row at its stop string or JSON object or its last token, and the batch when nobody waits for it any more."""
 
     def __init__(
-        self, tokenizer: Any, settings: BatchSettings, width: int, rooms: list[int], stopped: Callable[[], bool]
+        self,
+        decode: Callable[[list[int]], str],
+        settings: BatchSettings,
+        width: int,
+        rooms: list[int],
+        stopped: Callable[[], bool],
     ) -> None:
         self.stopped_at: list[int | None] = [None] * len(rooms)
         self._rooms = rooms
         self._shortest = min(rooms)
-        self._tokenizer = tokenizer
+        self._decode = decode
         self._settings = settings
         self._width = width
         self._stopped = stopped
@@ -331,81 +240,8 @@ class _Watch(StoppingCriteria):
             rows = input_ids[:, self._width :].tolist()
             for row, ids in enumerate(rows):
                 if self.stopped_at[row] is None:
-                    text = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+                    text = self._decode(ids)
                     if answer_end(text, self._settings.stop, self._settings.first_json) is not None:
                         self.stopped_at[row] = len(ids)
                 done[row] |= self.stopped_at[row] is not None
         return done
-
-
-THINKING, THOUGHT = "<think>", "</think>"
-_STRING = r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*'
-_TOKEN = re.compile(
-    rf'[ \t\n\r]*(?:(?P<string>{_STRING}")|(?P<sign>[{{}}\[\]:,])'
-    r"|(?P<other>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|NaN|-?Infinity))"
-)
-_CUT_STRING = re.compile(rf"[ \t\n\r]*{_STRING}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?\Z")
-
-
-def answer_end(text: str, stop: Sequence[str], first_json: bool) -> int | None:
-    """Return the number of characters of `text` that are the answer; None while it has not ended.
-
-    A stop string ends the answer before itself, as in the OpenAI protocol; a JSON object ends it after its last brace.
-    The earliest end counts.
-    """
-    ends = [at for at in (text.find(word) for word in stop) if at >= 0]
-    if first_json and (json_end := first_json_end(text)) is not None:
-        ends.append(json_end)
-    return min(ends, default=None)
-
-
-def first_json_end(text: str) -> int | None:
-    """Index after the first whole JSON object at the top level of `text`; None if there is none yet.
-
-    Braces inside strings do not count. Braces that hold no JSON (`{x}`, `\\boxed{5}`) are passed over up to the place
-    where they are none, and so is what stands between `<think>` and `</think>` before the object. Takes time
-    proportional to the length of the text.
-    """
-    start = 0
-    while (opened := text.find("{", start)) >= 0:
-        thinking = text.find(THINKING, start, opened)
-        if thinking >= 0:
-            start = text.find(THOUGHT, thinking)
-            if start < 0:
-                return None
-            continue
-        is_whole, start = _read_object(text, opened)
-        if is_whole:
-            return start
-    return None
-
-
-def _read_object(text: str, opened: int) -> tuple[bool, int]:
-    """Read JSON from the brace at `opened`; return True and the index after its end, or False and where it is no JSON.
-
-    An object that the end of the text cuts is no JSON from there on.
-    """
-    at, wanted = opened + 1, "key }"
-    closers = ["}"]
-    while token := _TOKEN.match(text, at):
-        sign = token["sign"]
-        if sign == closers[-1] and wanted in ("key }", "value ]", ","):
-            closers.pop()
-            wanted = ","
-        elif wanted.startswith("key") and token["string"]:
-            wanted = ":"
-        elif wanted == ":" == sign:
-            wanted = "value"
-        elif wanted == "," == sign:
-            wanted = "key" if closers[-1] == "}" else "value"
-        elif wanted.startswith("value") and sign in ("{", "["):
-            closers.append("}" if sign == "{" else "]")
-            wanted = "key }" if sign == "{" else "value ]"
-        elif wanted.startswith("value") and sign is None:
-            wanted = ","
-        else:
-            return False, at
-        at = token.end()
-        if not closers:
-            return True, at
-    return False, len(text) if _CUT_STRING.match(text, at) else at

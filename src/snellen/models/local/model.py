@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from snellen.errors import BadRequestError, MissingExtraError, ModelError, PreflightError, UsageError
+from snellen.errors import BadRequestError, MissingExtraError, ModelError, PreflightError, SnellenError, UsageError
 from snellen.installation import install_hint
 from snellen.media import MediaCache, check_settings
 from snellen.models.base import AUTO, CHECKPOINT, Model, ModelOptions
@@ -36,15 +36,22 @@ from snellen.models.local.chat_template import (
     require_written,
     size_of,
 )
-from snellen.models.local.checkpoint import VIDEO_PART, Checkpoint, NoVideoPart, find
+from snellen.models.local.checkpoint import (
+    VIDEO_PART,
+    Checkpoint,
+    NoVideoPart,
+    find,
+    is_out_of_memory,
+    release_memory,
+)
 from snellen.models.local.native_video import LOSSLESS, native_clip
 from snellen.models.local.own_sampling import OwnSampling
+from snellen.models.local.replies import Reply, row_seed, settings_for
 from snellen.sources import cache_folder
-from snellen.types import Image, Prompt, Response, Usage, Video
+from snellen.types import Image, ProcessedImage, Prompt, Response, Usage, Video
 
 if TYPE_CHECKING:
     from snellen.models.local.checkpoint import Loaded
-    from snellen.models.local.generate import Reply
     from snellen.models.local.kv_cache import StaticDecoding
 
 KV_CACHES = ("auto", "dynamic", "static")
@@ -213,20 +220,21 @@ class LocalModel(Model):
 
         Raises PreflightError where one of them cannot be found or used.
         """
-        from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
-
-        checkpoint = self._found()
-        device = pick_device(self._options.device)
-        dtype = pick_dtype(self._options.dtype, device, stored_dtype(checkpoint.config))
         return {
             "kind": "local",
-            **checkpoint.origin,
+            **self._found().origin,
             **({} if (adapter := self._found_adapter()) is None else {"adapter": adapter.digest}),
-            "dtype": dtype,
+            "dtype": self._dtype(),
             "stop_after_first_json": self._options.stop_after_first_json,
             **self._decoding(),
             **({"sampling": own} if (own := self._sampling.fields) else {}),
         }
+
+    def _dtype(self) -> str:
+        """Return the precision that the weights are computed in."""
+        from snellen.models.local.checkpoint import pick_device, pick_dtype, stored_dtype
+
+        return pick_dtype(self._options.dtype, pick_device(self._options.device), stored_dtype(self._found().config))
 
     @cached_property
     def _sampling(self) -> OwnSampling:
@@ -281,10 +289,14 @@ class LocalModel(Model):
         if not sent or loaded is None:
             return self._sampling.facts() or None
         try:
-            sizes = await asyncio.to_thread(processed_images, loaded.processor, loaded.model, sent)
+            sizes = await asyncio.to_thread(self._processed, loaded, sent)
         except Exception as error:  # noqa: BLE001 - any fault of any processor; the run is over and must be recorded
             return {"images_error": f"{type(error).__name__}: {error}"[:200], **self._sampling.facts()}
         return {"images": msgspec.to_builtins(sizes), **self._sampling.facts()}
+
+    def _processed(self, loaded: Loaded, sent: Sequence[tuple[int, int]]) -> list[ProcessedImage]:
+        """Return what the processor makes of images of these sizes (width, height)."""
+        return processed_images(loaded.processor, loaded.model, sent)
 
     async def close(self) -> None:
         """End the threads and free the memory. Prompts that still wait fail with ModelError."""
@@ -306,8 +318,6 @@ class LocalModel(Model):
         return load(self._found(), self._path, self._options.device, self._options.dtype)
 
     def _start(self) -> None:
-        from snellen.models.local.checkpoint import is_out_of_memory
-
         with self._loading:
             if self._closed:
                 raise ModelError("the model is closed and takes no more prompts.")
@@ -323,7 +333,7 @@ class LocalModel(Model):
                     self._shared.loaded, self._shared.adapters = None, LoadedAdapters()
                     raise
             self._loaded = loaded
-            require_arguments(loaded.processor, self._options.generation.chat_template_kwargs, self.name)
+            self._require_arguments(loaded, self._options.generation.chat_template_kwargs)
             self._static = self._static_decoding(loaded)
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
@@ -333,6 +343,12 @@ class LocalModel(Model):
                 recover=self._recover,
                 max_batch=self._options.batch_size,
             )
+
+    def _require_arguments(
+        self, loaded: Loaded, arguments: Mapping[str, Any], error: type[SnellenError] = PreflightError
+    ) -> None:
+        """Raise `error` for an argument of the chat template that it does not read."""
+        require_arguments(loaded.processor, arguments, self.name, error)
 
     def _static_decoding(self, loaded: Loaded) -> StaticDecoding | None:
         """Return the static cache that the options ask for; raise PreflightError where the model has none."""
@@ -346,8 +362,6 @@ class LocalModel(Model):
         return StaticDecoding(loaded.model, loaded.context, compiled=self._options.compile)
 
     def _recover(self) -> None:
-        from snellen.models.local.checkpoint import release_memory
-
         if self._static is not None:
             self._static.release()
         release_memory()
@@ -364,19 +378,14 @@ class LocalModel(Model):
                 self._adapters.remove(self._active)
             self._batches = self._readers = self._loaded = self._static = None
             self._shared = SharedWeights()
-            from snellen.models.local.checkpoint import release_memory
-
             release_memory()
 
     def _job(self, prompt: Prompt) -> Job[Reply]:
-        from snellen.models.local.generate import settings_for
-
         batches, readers, loaded = self._batches, self._readers, self._loaded
         if batches is None or readers is None or loaded is None:
             raise ModelError("the model is closed and takes no more prompts.")
         generation = self._sampling.of(prompt.generation)
-        own_limit = loaded.model.generation_config.max_new_tokens
-        settings = settings_for(generation, self._options.stop_after_first_json, own_limit)
+        settings = settings_for(generation, self._options.stop_after_first_json, self._own_limit(loaded))
         seed = self._options.seed if generation.seed is None else generation.seed
         content: Future[RowContent] = Future()
 
@@ -389,6 +398,11 @@ class LocalModel(Model):
         batches.submit(job)
         return job
 
+    def _own_limit(self, loaded: Loaded) -> int | None:
+        """Return the checkpoint's own limit of new tokens."""
+        limit: int | None = loaded.model.generation_config.max_new_tokens
+        return limit
+
     def _encode(self, loaded: Loaded, jobs: Sequence[Job[Reply]]) -> EncodedBatch:
         """Return tensors and texts of a batch, filled with copies of its first prompt where compiled decoding needs it."""
         conversations = [job.content.result().conversation for job in jobs]
@@ -399,8 +413,6 @@ class LocalModel(Model):
         return EncodedBatch(encode(loaded, filled, template), rendered(loaded, conversations, template))
 
     def _read(self, prompt: Prompt, seed: int | None) -> RowContent:
-        from snellen.models.local.generate import row_seed
-
         self._require_template(prompt)
         native = None
         if self._media.video == "native" and self._loaded is not None:
@@ -431,8 +443,7 @@ class LocalModel(Model):
     def _require_template(self, prompt: Prompt) -> None:
         """Raise BadRequestError for what the chat template does not write: system text, earlier turns, its arguments."""
         if self._loaded is not None and prompt.generation is not None:
-            arguments = prompt.generation.chat_template_kwargs
-            require_arguments(self._loaded.processor, arguments, self.name, BadRequestError)
+            self._require_arguments(self._loaded, prompt.generation.chat_template_kwargs, BadRequestError)
         if not (prompt.system or prompt.history) or self._loaded is None:
             return
         if self._omitted is None:
