@@ -42,6 +42,7 @@ class ListedCommand(NamedTuple):
 RUNS, SCORES, MAKE, OTHER = "Run", "Score and report", "Make benchmarks", "Look around"
 FEATURES = "Measure what a model sees"
 COMMANDS = {
+    "demo": ListedCommand("snellen.cli.demo:demo", "Try Snellen on its own chart and model: no key, no network.", RUNS),
     "run": ListedCommand("snellen.cli.run:run", "Run benchmarks against a model, or resume an unfinished run.", RUNS),
     "reproduce": ListedCommand(
         "snellen.cli.reproduce:reproduce", "Measure published figures again, and compare the settings.", RUNS
@@ -109,7 +110,7 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
         name="snellen",
         cls=Front,
         help="The eye chart for vision-language models: run benchmarks, score answers, compare, report.",
-        epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen run chart --model embedded",
+        epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen demo",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -121,7 +121,7 @@ def finish(outcome: ModelOutcome, *, profile: str | None, report: bool, as_json:
     checks = outcome.checks
     pairings = _pairings(outcome, profile) if outcome.paired else []
     if as_json:
-        runs = [_run_json(run, metrics) for run, metrics in zip(outcome.runs, summaries, strict=True)]
+        runs = [_run_json(run, metrics, report=report) for run, metrics in zip(outcome.runs, summaries, strict=True)]
         suites = [_suite_json(overall) for overall in together]
         failures = [failure_json(failure) for failure in outcome.failures]
         thresholds = [] if checks is None else checks.check_runs(outcome, summaries)
@@ -293,7 +293,7 @@ def show_details(benchmark: Benchmark, details: Mapping[str, Any], subtitle: str
         show(table)
 
 
-def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
+def _run_json(run: Run, metrics: dict[str, list[Metric]], *, report: bool = False) -> dict[str, Any]:
     meta = run.meta
     return {
         "path": str(run.path),
@@ -308,6 +308,7 @@ def _run_json(run: Run, metrics: dict[str, list[Metric]]) -> dict[str, Any]:
         "empty": empty_replies(meta) or None,
         **({} if meta.imported is None else {"imported": meta.imported}),
         "profiles": profiles_json(run, metrics),
+        **({"report": str(run.folder.report)} if report else {}),
     }
 
 

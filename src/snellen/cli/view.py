@@ -81,7 +81,7 @@ def view(
         show_gold=show_gold,
         trust=trust,
     )
-    wanted = _browser_wanted() if server.open_browser is None else server.open_browser
+    wanted = browser_wanted() if server.open_browser is None else server.open_browser
     serve(settings, server.port, open_browser=wanted, notify=note)
 
 
@@ -96,7 +96,7 @@ def _export(root: Path, out: Path, *, show_gold: bool, trust: bool) -> None:
         note(f"note: {problem}")
 
 
-def _browser_wanted() -> bool:
+def browser_wanted() -> bool:
     """Return True on a desktop: a terminal, no SSH session, no CI, and a display where one is needed."""
     if not sys.stderr.isatty() or any(os.environ.get(name) for name in ("CI", "SSH_CONNECTION", "SSH_TTY")):
         return False

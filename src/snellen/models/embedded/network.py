@@ -51,7 +51,7 @@ class Network:
         patches = pixels.reshape(images, channels, grid, patch, grid, patch).transpose(0, 2, 4, 1, 3, 5)
         kernel = self._weights[f"{name}.embeddings.patch_embedding.weight"].reshape(width, -1)
         first = np.broadcast_to(self._weights[f"{name}.embeddings.class_embedding"], (images, 1, width))
-        state = np.concatenate([first, patches.reshape(images, grid * grid, -1) @ kernel.T], axis=1)
+        state = np.concatenate([first, patches.reshape(images, grid * grid, kernel.shape[1]) @ kernel.T], axis=1)
         state = self._normed(
             state + self._weights[f"{name}.embeddings.position_embedding.weight"], f"{name}.pre_layrnorm"
         )
@@ -110,7 +110,7 @@ class Network:
     def _linear(self, state: Floats, name: str) -> Floats:
         weight, bias = self._weights[f"{name}.weight"], self._weights.get(f"{name}.bias")
         made: Floats = state.reshape(-1, state.shape[-1]) @ weight.T  # one product for all rows: twice as fast
-        return (made if bias is None else made + bias).reshape(*state.shape[:-1], -1)
+        return (made if bias is None else made + bias).reshape(*state.shape[:-1], len(weight))
 
     def _normed(self, state: Floats, name: str) -> Floats:
         centred = state - state.mean(axis=-1, keepdims=True)
@@ -134,7 +134,7 @@ def _attended(query: Floats, key: Floats, value: Floats, mask: Any = np.float32(
     """Return values [rows, tokens, width] weighted by attention; the three are [rows, heads, tokens, width of a head]."""
     scores = query @ key.transpose(0, 1, 3, 2) * np.float32(query.shape[-1] ** -0.5) + mask
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    made = (weights / weights.sum(axis=-1, keepdims=True)) @ value
+    made: Floats = (weights / weights.sum(axis=-1, keepdims=True)) @ value
     rows, heads, tokens, width = made.shape
     return made.transpose(0, 2, 1, 3).reshape(rows, tokens, heads * width)
 
