@@ -43,9 +43,9 @@ def demo(
         print(f"\nReport: {page}\n\nNext:")
         for command, purpose in _next(out):
             print(f"  {command:<62} {purpose}")
-    if (browser_wanted() and not as_json) if open_browser is None else open_browser:
-        if not webbrowser.open(page.as_uri()):
-            note(f"no browser could be opened; open {page} yourself")
+    wanted = (browser_wanted() and not as_json) if open_browser is None else open_browser
+    if wanted and not webbrowser.open(page.as_uri()):
+        note(f"no browser could be opened; open {page} yourself")
     raise typer.Exit(status)
 
 

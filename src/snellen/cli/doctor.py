@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 import typer
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from snellen.cli.console import show_json
 from snellen.cli.option_parsing import option
 from snellen.errors import SnellenError
-from snellen.installation import install_command, install_hint
+from snellen.installation import install_command
 
-EXTRAS = {
-    "local": ("torch", "torchvision", "transformers", "safetensors", "accelerate", "av", "num2words"),
-    "video": ("av",),
-    "ray": ("ray",),
-}
-CORE = (
-    "aiohttp", "msgspec", "numpy", "pillow", "pyarrow", "duckdb", "matplotlib", "huggingface_hub", "typer", "rich",
-    "starlette", "uvicorn", "openpyxl",
-)  # fmt: skip
+CORE = "snellen"
 FASTER = {"uvloop": "a faster event loop", "simplejpeg": "faster JPEG"}
 LEAST_FREE_GB = 1.0
+INTERNAL_EXTRAS = ("dev", "bench")
+"""Extras of people who work on Snellen itself."""
+USUAL_SERVERS = {8000: "vLLM", 30000: "SGLang", 11434: "Ollama", 1234: "LM Studio"}
+"""Ports of this machine on which model servers listen unless they are told otherwise."""
+WIDTH, NAME_WIDTH = 80, 12
+"""Columns of the summary."""
 
 State = Literal["ok", "missing", "fault"]
 SIGN = {"ok": "ok     ", "missing": "-      ", "fault": "FAULT  "}
@@ -42,24 +45,69 @@ class DoctorFinding(Struct, frozen=True):
     name: str
     state: State
     text: str
+    group: str = ""
+    """The line of the summary on which it stands with others; empty: a line of its own."""
+    short: str = ""
+    """What that line says of it; empty: its name."""
 
 
 def doctor(
-    base_url: str | None = option("List the models of this endpoint; without it, no endpoint is contacted."),
+    base_url: str | None = option("List the models of this endpoint; without it, no endpoint is sent anything."),
     key_env: str | None = option("Environment variable with the key for --base-url.", value="NAME"),
     results: Path = option("Folder for runs.", Path("results")),
-    as_json: bool = option("One JSON object.", False, names=("--json",)),
+    everything: bool = option("Show every check instead of a summary on one screen.", False, names=("--all",)),
+    as_json: bool = option("One JSON object with every check.", False, names=("--json",)),
 ) -> None:
     """Check this machine's setup. Reports whether keys are set, never the keys. Exit status 1 on a fault."""
     all_findings = []
     for finding in findings(results, base_url, key_env):
         all_findings.append(finding)
-        if not as_json:
+        if everything and not as_json:
             print(f"{SIGN[finding.state]}{finding.name:<18} {finding.text}", flush=True)
     faults = sum(finding.state == "fault" for finding in all_findings)
     if as_json:
-        show_json({"faults": faults, "findings": [structs.asdict(finding) for finding in all_findings]})
+        show_json(
+            {
+                "faults": faults,
+                "findings": [
+                    {name: getattr(finding, name) for name in ("name", "state", "text")} for finding in all_findings
+                ],
+            }
+        )
+    elif not everything:
+        print("\n".join(summary(all_findings)))
     raise typer.Exit(1 if faults else 0)
+
+
+def summary(all_findings: Sequence[DoctorFinding]) -> Iterator[str]:
+    """Yield the lines of one screen: a paragraph of WIDTH columns a group, and every fault by itself."""
+    for name, members in groupby(all_findings, lambda finding: finding.group or finding.name):
+        group = list(members)
+        faults = [finding for finding in group if finding.state == "fault"]
+        for finding in faults:
+            yield from _paragraph("fault", finding.name, finding.text)
+        works, absent = (
+            [finding.short or finding.name for finding in group if finding.state == state]
+            for state in ("ok", "missing")
+        )
+        if not group[0].group:
+            texts = [finding.text for finding in group if finding.state != "fault"]
+        elif name == CORE:
+            texts = [f"{_version('snellen')}, with {len(works)} packages"]
+        else:
+            texts = [", ".join(works)] * bool(works)
+        if group[0].group and absent:
+            texts.append(f"without {', '.join(absent)}")
+        if texts:
+            yield from _paragraph("ok" if works else "missing", name, "; ".join(texts))
+    yield from _paragraph(None, "more", "snellen doctor --all shows every check, with the command that adds an extra")
+
+
+def _paragraph(state: State | None, name: str, text: str) -> list[str]:
+    sign = " " * 7 if state is None else SIGN[state]
+    indent = " " * (len(sign) + NAME_WIDTH + 1)
+    words = f"{sign}{name:<{NAME_WIDTH}} {text}"
+    return wrap(words, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterator[DoctorFinding]:
@@ -71,31 +119,44 @@ def findings(results: Path, base_url: str | None, key_env: str | None) -> Iterat
     yield _disk(results)
     yield _writable(results)
     for name, works, text in agent_findings():
-        yield DoctorFinding(name, "ok" if works else "missing", text)
-    if find_spec("torch") is not None:
-        yield _torch()
-        yield _embedded()
-    else:
-        yield DoctorFinding("embedded model", "missing", install_hint("local"))
+        yield DoctorFinding(name, "ok" if works else "missing", text, "agents", name.removeprefix("agent "))
+    yield _gpu()
+    yield _embedded()
+    yield from _servers()
     if base_url is not None:
         yield _endpoint(base_url, key_env)
 
 
 def _packages() -> Iterator[DoctorFinding]:
-    for name in ("snellen", *CORE):
-        version = _version(name)
-        yield DoctorFinding(name, "fault" if version is None else "ok", version or "not installed: pip install snellen")
-    for name, benefit in FASTER.items():
-        version = _version(name)
-        yield DoctorFinding(name, "missing" if version is None else "ok", version or f"{benefit} is not installed")
-    for extra, names in EXTRAS.items():
+    """Check the packages that this installation's metadata declares, and those of each extra."""
+    required = _required()
+    version = _version("snellen")
+    yield DoctorFinding(
+        "snellen", "fault" if version is None else "ok", version or "not installed: pip install .", CORE
+    )
+    for name in required.pop("", []):
+        version, lacking = _version(name), FASTER.get(name)
+        state: State = "ok" if version is not None else "fault" if lacking is None else "missing"
+        absent = "not installed: pip install snellen" if lacking is None else f"{lacking} is not installed"
+        yield DoctorFinding(name, state, version or absent, CORE)
+    for extra, names in sorted(required.items()):
         versions = {name: _version(name) for name in names}
-        lacking = [name for name, version in versions.items() if version is None]
-        if lacking:
-            text = f"without {', '.join(lacking)}: {install_command(extra)}"
+        if absent := ", ".join(name for name, version in versions.items() if version is None):
+            text = f"without {absent}: {install_command(extra)}"
         else:
             text = ", ".join(f"{name} {version}" for name, version in versions.items())
-        yield DoctorFinding(f"extra {extra}", "missing" if lacking else "ok", text)
+        yield DoctorFinding(f"extra {extra}", "missing" if absent else "ok", text, "extras", extra)
+
+
+def _required() -> dict[str, list[str]]:
+    """Return the names of required packages by extra, "" for those of every installation; none where nothing is declared."""
+    required: dict[str, list[str]] = {}
+    with suppress(metadata.PackageNotFoundError):
+        for line in metadata.requires("snellen") or ():
+            name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([^'\"]+)", line)
+            if name is not None and (key := extra[1] if extra else "") not in INTERNAL_EXTRAS:
+                required.setdefault(key, []).append(name[0])
+    return required
 
 
 def _version(name: str) -> str | None:
@@ -117,10 +178,10 @@ def _keys(key_env: str | None) -> Iterator[DoctorFinding]:
     users |= {"HF_TOKEN": [], **({key_env: users.get(key_env, [])} if key_env else {})}
     for name, kinds in users.items():
         used = f", for {', '.join(kinds)}" if kinds else ""
-        yield DoctorFinding(name, "ok" if is_set(name) else "missing", ("set" if is_set(name) else "not set") + used)
-    yield DoctorFinding(
-        ".env", "ok" if Path(".env").is_file() else "missing", "here" if Path(".env").is_file() else "none here"
-    )
+        text = ("set" if is_set(name) else "not set") + used
+        yield DoctorFinding(name, "ok" if is_set(name) else "missing", text, "keys")
+    here = Path(".env").is_file()
+    yield DoctorFinding(".env", "ok" if here else "missing", "here" if here else "none here", "keys")
 
 
 def _disk(results: Path) -> DoctorFinding:
@@ -140,15 +201,36 @@ def _existing(path: Path) -> Path:
     return next(place for place in (whole, *whole.parents) if place.exists())
 
 
-def _torch() -> DoctorFinding:
+def _gpu() -> DoctorFinding:
+    """Return what torch sees; without torch, what NVIDIA's driver lists."""
+    if find_spec("torch") is None:
+        from snellen.models.agents.programs import locate, version
+
+        program = locate("nvidia-smi")
+        names = None if program is None else version(program, ("--query-gpu=name", "--format=csv,noheader"))
+        text = f"{names}; torch is not installed" if names else "none seen; torch is not installed"
+        return DoctorFinding("GPU", "ok" if names else "missing", text)
     import torch
 
     if torch.cuda.is_available():
         devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-        return DoctorFinding("torch device", "ok", f"cuda: {', '.join(devices)}")
+        return DoctorFinding("GPU", "ok", f"cuda: {', '.join(devices)}")
     if torch.backends.mps.is_available():
-        return DoctorFinding("torch device", "ok", "mps")
-    return DoctorFinding("torch device", "ok", f"cpu, {torch.get_num_threads()} threads")
+        return DoctorFinding("GPU", "ok", "mps")
+    return DoctorFinding("GPU", "missing", f"none for torch, which computes with {torch.get_num_threads()} CPU threads")
+
+
+def _servers() -> Iterator[DoctorFinding]:
+    """Check by a connection, over which nothing is sent, whether servers listen at their usual ports on this machine."""
+    for port, name in USUAL_SERVERS.items():
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=0.2).close()
+        except OSError:
+            yield DoctorFinding(name, "missing", f"nothing listens at 127.0.0.1:{port}", "servers", f"{name} ({port})")
+        else:
+            address = f"http://127.0.0.1:{port}"
+            text = f"something listens at {address}; its models: snellen doctor --base-url {address}/v1"
+            yield DoctorFinding(name, "ok", text, "servers", f"{name} or another at {address}")
 
 
 def _embedded() -> DoctorFinding:

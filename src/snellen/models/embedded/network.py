@@ -67,9 +67,13 @@ class Network:
         return self._linear(inner, "multi_modal_projector.linear_2")
 
     def embedded(self, ids: Integers, seen: Floats) -> Floats:
-        """Return vectors [rows, tokens, width] of tokens, those of images in the order in which they stand."""
+        """Return vectors [rows, tokens, width] of tokens; those of images are `seen`, in the order in which they stand.
+
+        Without any, as in the steps of a reply, the mark of an image is a token like any other.
+        """
         state: Floats = self._weights["language_model.model.embed_tokens.weight"][ids]
-        state[ids == self.image_id] = seen.reshape(-1, state.shape[-1])
+        if len(seen):
+            state[ids == self.image_id] = seen.reshape(-1, state.shape[-1])
         return state
 
     def read(self, state: Floats, attended: NDArray[np.bool_], cache: list[tuple[Floats, Floats]]) -> Floats:
