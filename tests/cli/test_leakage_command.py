@@ -129,7 +129,6 @@ def test_a_dry_run_sends_nothing_and_grey_pictures_are_a_condition(table, capsys
 
 
 def test_the_chart_is_measured_with_the_embedded_model(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
     monkeypatch.chdir(tmp_path)
     words = ["leakage", "chart/digits", "--model", "embedded", "--limit", "40", "--shuffles", "1", "--quiet"]
     assert main(words) == 0

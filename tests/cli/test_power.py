@@ -44,7 +44,6 @@ def test_repeats_raise_the_power_and_more_questions_do():
 
 
 def test_two_stored_runs_give_the_differing_answers_and_the_clusters(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
     monkeypatch.chdir(tmp_path)
     for name, blank in (("sees", False), ("blind", True)):
         snellen.evaluate("chart", "embedded", limit=600, out=name, media=MediaSettings(blank=blank))
@@ -71,7 +70,6 @@ def test_a_plot_that_cannot_be_written_is_an_error_of_the_user(plot, capsys, tmp
 
 
 def test_runs_of_other_questions_are_refused(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
     monkeypatch.chdir(tmp_path)
     for name in ("digits", "creatures"):
         snellen.evaluate(f"chart/{name}", "embedded", limit=8, out=name)

@@ -207,11 +207,14 @@ def test_the_core_alone_reads_workbooks_asks_models_behind_an_api_and_shows_them
         "snellen export results/my-gpt-6-astra --format vlmevalkit",
         "snellen list",
         "snellen doctor",
+        "snellen run my.xlsx --model embedded",
+        "snellen run chart --model embedded --limit 40",
+        "snellen acuity --model embedded --most 8",
     ):
         done = run(command, folder, variables)
         assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     assert "my-gpt-6-astra" in view(folder, variables)
-    refused = run("snellen run my.xlsx --model embedded", folder, variables)
+    refused = run("snellen run my.xlsx --model embedded --dtype bfloat16", folder, variables)
     assert refused.returncode == 3, refused.stderr
     (hint,) = re.findall(r"pip install '([^']+)'", " ".join(refused.stderr.split()))
     assert hint == f"snellen[local] @ {wheel.as_uri()}"

@@ -16,8 +16,6 @@ from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics import wilson
 from snellen.types import Generation, MediaSettings, Metric, Sample
 
-pytest.importorskip("torch", reason="the embedded model needs the extra `local`")
-
 SEED = 2  # the model card's figures are from seed 1, the default run's from seed 0
 LEVELS = ("class", "genus", "species")
 KINDS = ("short", "truth", "choice", "pair")

@@ -254,7 +254,6 @@ def test_cost_per_correct_answer_stands_in_every_table(stub, tmp_path, monkeypat
 
 
 def test_a_page_says_why_its_headline_has_no_interval(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
     monkeypatch.chdir(tmp_path)
     assert main(["run", "chart", "--model", "embedded", "--limit", "8", "--out", "few", "--report", "--quiet"]) == 0
     about = Path("few/report.html").read_text("utf-8").partition('class="about">')[2].partition("<br>")[0]

@@ -9,12 +9,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from benchmarks.spatial import kit_drawn, kit_runs
 from snellen.runs.run import load_run
 
-pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 TESTS = Path(__file__).parents[2]
 NAMES = ("site", "3dsrbench", "mmsi-video-bench")  # paths and videos; pictures and references to them; clips of frames
 

@@ -18,7 +18,6 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.runs.run import load_run
 
-pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 TESTS = Path(__file__).parents[2]
 LONGEST_S = 900
 """Seconds that one benchmark may take, both runs together."""

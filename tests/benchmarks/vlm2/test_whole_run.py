@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import drawn
-import pytest
 
 from snellen.cli import main
 from snellen.runs.run import load_run
 from snellen.runs.score import score
 
-pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
 NINE = ["gc-mat", "gc-trk", "oc-cpr", "oc-cnt", "oc-grp", "pc-cpr", "pc-cnt", "pc-grp", "pc-vid"]
 
 

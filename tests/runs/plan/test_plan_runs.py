@@ -122,7 +122,6 @@ def test_a_cell_that_fails_does_not_end_the_others_and_the_exit_status_says_so(c
 
 
 def test_settings_are_a_dimension_and_a_local_model_is_loaded_once(capsys, monkeypatch):
-    pytest.importorskip("torch", reason="the embedded model needs torch: pip install 'snellen[local]'")
     from snellen.models.local import checkpoint
 
     loads: list[object] = []
