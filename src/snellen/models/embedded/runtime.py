@@ -117,6 +117,11 @@ class EmbeddedRuntime:
         """
         prompts = [row[shown].tolist() for row, shown in zip(batch.ids, batch.attended, strict=True)]
         rooms = rooms_for([len(prompt) for prompt in prompts], self.context, settings.max_new_tokens)
+        grammar, ends = None, frozenset({self._end})
+        if settings.schema is not None:
+            from snellen.models.local.grammar import ReplyGrammar  # few runs have a schema
+
+            grammar = ReplyGrammar(settings.schema, self._tokenizer, ends, len(prompts))
         chances = [np.random.default_rng(seed) for seed in seeds] if settings.temperature > 0 else []
         replies: list[list[int]] = [[] for _ in prompts]
         rows, attended, cache = list(range(len(prompts))), batch.attended, []  # type: list[int], Any, list[Any]
@@ -125,6 +130,8 @@ class EmbeddedRuntime:
             while True:
                 for row, scores in zip(rows, self._network.read(state, attended, cache), strict=True):
                     scores = _penalised(scores, prompts[row], replies[row], settings)
+                    if grammar is not None:
+                        scores[grammar.closed(row, replies[row][-1:], len(scores))] = -np.inf
                     drawn = _drawn(scores, settings, chances[row]) if chances else int(scores.argmax())
                     replies[row].append(drawn)
                 kept = [at for at, row in enumerate(rows) if not self._has_ended(replies[row], rooms[row], settings)]
@@ -134,7 +141,6 @@ class EmbeddedRuntime:
                 cache = [(key[kept], value[kept]) for key, value in cache]
                 attended = np.pad(attended[kept], ((0, 0), (0, 1)), constant_values=True)
                 state = self._network.embedded(np.array([replies[row][-1:] for row in rows]), np.zeros(0, np.float32))
-        ends = frozenset({self._end})
         return [
             reply_of(self._decode, reply, settings, ends, None, len(prompt), text)
             for reply, prompt, text in zip(replies, prompts, batch.texts, strict=True)

@@ -23,6 +23,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from snellen.errors import BadRequestError
 from snellen.models.local.checkpoint import Loaded
 from snellen.models.local.kv_cache import StaticDecoding, compile_errors
 from snellen.models.local.replies import BELOW_ONE, BatchSettings, Reply, answer_end, reply_of, rooms_for
@@ -68,10 +69,8 @@ def generate(
         penalty = settings.repetition_penalty
     steps = [*_penalties(settings, penalty, inputs["attention_mask"])]
     if settings.schema is not None:
-        from snellen.models.local.grammar import SchemaMask  # few runs have a schema
-
         steps.append(
-            SchemaMask(settings.schema, tokenizer, _end_tokens(model.generation_config, tokenizer), count, width)
+            _SchemaMask(settings.schema, tokenizer, _end_tokens(model.generation_config, tokenizer), count, width)
         )
     steps += _sampling(settings, seeds, model.device)
     with (
@@ -95,6 +94,25 @@ def generate(
         reply_of(decode, rows[row], settings, ends, watch.stopped_at[row], prompt_tokens[row], prompts[row])
         for row in range(len(prompts))
     ]
+
+
+class _SchemaMask(LogitsProcessor):
+    """Masks the tokens of a batch with which no reply by the schema goes on. `width`: tokens of the prompts."""
+
+    def __init__(self, schema: str, tokenizer: Any, ends: frozenset[int], rows: int, width: int) -> None:
+        from snellen.models.local.grammar import ReplyGrammar  # few runs have a schema
+
+        if (backend := getattr(tokenizer, "backend_tokenizer", None)) is None:
+            raise BadRequestError("--schema: the checkpoint's tokenizer cannot be used: it is not a fast one")
+        self._grammar, self._rows, self._read = ReplyGrammar(schema, backend, ends, rows), rows, width
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if len(input_ids) != self._rows:
+            raise ValueError("a schema cannot be combined with num_beams")
+        new = input_ids[:, self._read :].tolist()
+        self._read = input_ids.shape[1]
+        closed = [self._grammar.closed(row, tokens, scores.shape[1]) for row, tokens in enumerate(new)]
+        return scores.masked_fill(torch.from_numpy(np.stack(closed)).to(scores.device), -torch.inf)
 
 
 @contextmanager
