@@ -165,6 +165,12 @@ def test_the_host_follows_from_the_location(location, host, account, monkeypatch
     assert open_protocol("vertex", "m", ModelOptions()).url() == f"https://{host}/{path}"
 
 
+@pytest.mark.parametrize(("name", "end"), [("m", ":streamGenerateContent?alt=sse"), ("claude-m", ":streamRawPredict")])
+def test_streams_have_addresses_of_their_own(name, end, account):
+    account("http://127.0.0.1:9")
+    assert open_protocol("vertex", name, ModelOptions(stream=True)).url().endswith(f"/models/{name}{end}")
+
+
 def test_a_token_that_is_refused_mid_run_is_renewed_once_for_all_requests(account):
     with TokenServer() as tokens:
         account(tokens.origin)
