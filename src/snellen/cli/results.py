@@ -473,13 +473,19 @@ def log_targets(texts: Sequence[str]) -> list[TrackerTarget]:
 @contextlib.contextmanager
 def log_live(texts: Sequence[str] | None, spec: RunSpec, benchmark: Benchmark) -> Iterator[Observer | None]:
     """Yield who is told of a run's requests and records while it goes on: trackers of --log that follow a run; else None."""
-    if os.environ.get("OTEL_TRACES_EXPORTER") == "otlp" and not any(text.startswith("otel") for text in texts or ()):
-        texts = [*(texts or ()), "otel"]  # the variable by which OpenTelemetry is switched on everywhere
-    if not texts:
+    # The variable by which OpenTelemetry is switched on everywhere.
+    switched_on = os.environ.get("OTEL_TRACES_EXPORTER") == "otlp"
+    if not texts and not switched_on:
         yield None
         return
-    from snellen.runs.trackers import following, parse_targets
+    from snellen.runs.trackers import following, is_installed, parse_targets
 
+    texts = list(texts or ())
+    if switched_on and not any(text.startswith("otel") for text in texts):
+        if is_installed("otel"):
+            texts.append("otel")
+        else:
+            note("OTEL_TRACES_EXPORTER is otlp, but no spans are sent: the extra otel is not installed")
     with following(parse_targets(texts), spec, benchmark) as observer:
         yield observer
 

@@ -93,7 +93,7 @@ def parse_targets(texts: Sequence[str]) -> list[TrackerTarget]:
         tracker = TRACKERS[kind]
         if (tracker.needs_name or colon) and not name.strip():
             raise UsageError(f"--log {text!r} names no {tracker.names.lower()}", f"Write --log {kind}:{tracker.names}.")
-        if not _is_installed(tracker.package):
+        if not is_installed(kind):
             raise MissingExtraError(
                 f"--log {text} needs {tracker.package}, which is not installed.",
                 install_hint(tracker.extra),
@@ -113,9 +113,10 @@ def parse_targets(texts: Sequence[str]) -> list[TrackerTarget]:
     return targets
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(kind: str) -> bool:
+    """Return True if the package of a kind of tracker is there."""
     try:
-        return find_spec(package) is not None
+        return find_spec(TRACKERS[kind].package) is not None
     except ModuleNotFoundError:  # of `a.b`, where there is no `a`
         return False
 
