@@ -94,7 +94,8 @@ def _opened(
 
 def _as_published(spec: RunSpec, benchmark: Benchmark, judging: InlineJudgeOptions) -> tuple[RunSpec, Benchmark]:
     """Return a run's settings and benchmark with the published judge and settings in place of those that nobody chose."""
-    from snellen.runs.reproduce import as_published, published_settings
+    from snellen.runs.reproduce import published_settings
+    from snellen.runs.settings import as_published
 
     settled = as_published(spec, settings := published_settings(benchmark))
     if settled != spec:

@@ -193,7 +193,7 @@ def perform_call(
     """Run benchmarks with the options of a call; None with --dry-run. `prepare` may settle what no option does."""
     from snellen.benchmarks.registry import find, lasting_name, with_tasks
     from snellen.cli import environment
-    from snellen.runs.settings import run_spec, with_declared, with_sampling
+    from snellen.runs.settings import as_published, run_spec, with_sampling
 
     options, judging, output = call.options, call.judging, call.output
     if options.serve is not None and call.endpoint.base_url is not None:
@@ -221,9 +221,9 @@ def perform_call(
     models = _with_baselines(settings.model) if options.paired else list(dict.fromkeys(settings.model))
     prepared = [
         prepare(
-            with_declared(
+            as_published(
                 with_sampling(_own_options(structs.replace(base, benchmark=name, model=model), models, options.paired)),
-                found[name],
+                found[name].settings,
             ),
             found[name],
         )

@@ -22,7 +22,7 @@ from snellen.models.registry import CHECKPOINT_KINDS, runtime_of
 from snellen.runs.judge.ask import NO_MODEL, AskedModels, leaves_to_judge
 from snellen.runs.perform import default_folder, perform
 from snellen.runs.run import Run
-from snellen.runs.settings import RerunSettings, RunSettings, find_benchmark, run_spec, takes, with_declared
+from snellen.runs.settings import RerunSettings, RunSettings, as_published, find_benchmark, run_spec, takes
 from snellen.runs.trust import guarded, require_table
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def evaluate(
     asked = AskedModels(judge, reader, rubric, reader_for).declared_by(subject)
     asked.require(subject)
     with _answering(model, processor, settings) as (model_name, opened):
-        spec = with_declared(run_spec(name, model_name, settings), subject)
+        spec = as_published(run_spec(name, model_name, settings), subject.settings)
         if judge not in (None, NO_MODEL) and not leaves_to_judge(subject, spec.data):
             raise UsageError(
                 f"{subject.name} is scored by rules, and no reply of it is for a judge",

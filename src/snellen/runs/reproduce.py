@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from snellen.benchmarks.base import Benchmark, Published
 from snellen.engine.run_folder import RunSpec
 from snellen.runs.caveats import changed_settings
 from snellen.runs.run import Run
 from snellen.runs.scoring import profiles_of
+from snellen.runs.settings import PIXELS, SAMPLING, TOKENS
 from snellen.scoring.metric_text import percent
 from snellen.types import Generation, MediaSettings, Metric
 
-SAMPLING, TOKENS, PIXELS = ("temperature", "top_p"), ("max_tokens",), ("max_pixels", "min_pixels", "max_long_side")
 STATED = frozenset((*SAMPLING, *TOKENS, *PIXELS, "repeats"))
 _SNAPSHOT = re.compile(r"-(\d{4}-\d\d-\d\d|\d{8})\Z")
 
@@ -63,19 +63,6 @@ def published_settings(benchmark: Benchmark) -> Mapping[str, Any]:
     """Return the settings of the first published figures whose sampling, tokens or pixels a source says; empty without."""
     known = (dict(table.settings) for table in benchmark.published)
     return next((settings for settings in known if STATED & settings.keys()), {})
-
-
-def as_published(spec: RunSpec, settings: Mapping[str, Any]) -> RunSpec:
-    """Return a run's settings with published ones in place of those that nobody chose."""
-
-    def filled(chosen: Any, names: Sequence[str]) -> Any:
-        wanted = {name: settings[name] for name in names if name in settings and getattr(chosen, name) is None}
-        return structs.replace(chosen, **wanted)
-
-    generation = filled(spec.options.generation, (*SAMPLING, *TOKENS))
-    options = structs.replace(spec.options, generation=generation, media=filled(spec.options.media, PIXELS))
-    repeats = settings.get("repeats", 1) if spec.repeats == 1 else spec.repeats
-    return structs.replace(spec, options=options, repeats=repeats)
 
 
 def reproductions(run: Run, profile: str | None = None, more: Sequence[Published] = ()) -> list[Reproduction]:

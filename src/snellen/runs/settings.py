@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -21,6 +21,7 @@ from snellen.runs.trust import as_asked, find_named
 from snellen.setting import explain, settings_of
 from snellen.types import Generation, MediaSettings
 
+SAMPLING, TOKENS, PIXELS = ("temperature", "top_p"), ("max_tokens",), ("max_pixels", "min_pixels", "max_long_side")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -127,13 +128,17 @@ def with_sampling(spec: RunSpec, *, trust: bool = True) -> RunSpec:
     return with_recipe(spec, trust=trust)
 
 
-def with_declared(spec: RunSpec, benchmark: Benchmark) -> RunSpec:
-    """Return a run's settings with those that its benchmark declares in place of those that nobody chose."""
-    if not benchmark.settings:
-        return spec
-    from snellen.runs.reproduce import as_published
+def as_published(spec: RunSpec, settings: Mapping[str, Any]) -> RunSpec:
+    """Return a run's settings with others in place of those that nobody chose: published ones, or a benchmark's own."""
 
-    return as_published(spec, benchmark.settings)
+    def filled(chosen: Any, names: Sequence[str]) -> Any:
+        wanted = {name: settings[name] for name in names if name in settings and getattr(chosen, name) is None}
+        return structs.replace(chosen, **wanted)
+
+    generation = filled(spec.options.generation, (*SAMPLING, *TOKENS))
+    options = structs.replace(spec.options, generation=generation, media=filled(spec.options.media, PIXELS))
+    repeats = settings.get("repeats", 1) if spec.repeats == 1 else spec.repeats
+    return structs.replace(spec, options=options, repeats=repeats)
 
 
 def settled(spec: RunSpec, folder: RunFolder, *, trust: bool) -> RunSpec:
