@@ -67,7 +67,21 @@ TASK_FILE = "eval.yaml"
 DECLARATION = ".toml"
 ROW_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow", ".feather", ".xlsx")
 TABLE_SUFFIXES = (*ROW_SUFFIXES, ".zip", ".tar", ".tar.gz", ".tgz")
-IMAGES_IN_CLASSES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".dcm")
+IMAGES_IN_CLASSES = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".webp",
+    ".gif",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".heic",
+    ".heif",
+    ".avif",
+    ".jxl",
+    ".dcm",
+)
 
 
 def names() -> list[str]:

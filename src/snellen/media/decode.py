@@ -9,7 +9,7 @@ Rules of decoding, part of every run's record (`describe`):
 
 - JPEG of one or three channels is decoded by simplejpeg (its own libjpeg-turbo), in full: scaled DCT decoding is faster
   and changes pixels by up to 36 of 255. Everything else, and a JPEG that libjpeg-turbo warns about, goes through
-  Pillow, limited to JPEG, PNG, WebP, GIF, BMP and TIFF. DICOM goes to pydicom, and bands that Pillow does not read to tifffile.
+  Pillow, limited to JPEG, PNG, WebP, GIF, BMP and TIFF, and to HEIC, AVIF and JPEG XL. DICOM goes to pydicom, and bands that Pillow does not read to tifffile.
 - Only the first frame of an animation is used. Colour profiles are not applied.
 - Transparency is laid over white. Greyscale of more than 8 bits has no agreed white, and is shown by the rule of
   `snellen.media.sample_range`; colour PNGs of 16 bits keep their high byte. CMYK is converted as Pillow does.
@@ -38,6 +38,7 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions
 from snellen.media.dicom import dicom_image, is_dicom, read_layout
 from snellen.media.geotiff import NO_DATA, band_image, no_data_of
+from snellen.media.newer_formats import NewerFormat, newer_format, newer_layout, open_newer
 from snellen.media.sample_range import to_8_bits, window_range
 from snellen.text import GIT_LFS_START
 from snellen.types import Blob, Image, MediaSettings
@@ -45,7 +46,7 @@ from snellen.types import Blob, Image, MediaSettings
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "dicom"]
+Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "dicom"] | NewerFormat
 
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
@@ -146,7 +147,7 @@ def checked_header(data: bytes, key: str, limit: int) -> Header:
         )
     if header is None:
         raise MediaError(
-            f"image {key}: the first bytes are {data[:8]!r}; JPEG, PNG, WebP, GIF, BMP, TIFF or DICOM was expected",
+            f"image {key}: the first bytes are {data[:8]!r}; JPEG, PNG, WebP, GIF, BMP, TIFF, HEIC, AVIF, JPEG XL or DICOM was expected",
             "The file is damaged, cut off, or of another format; fetch it again or convert it.",
         )
     check_size(header.width, header.height, key, limit)
@@ -198,10 +199,9 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
 
 def open_alpha(data: bytes) -> PillowImage | None:
     """Return an image that `open_image` accepted, upright, as RGBA; None where all of it is opaque."""
-    from PIL import Image as pillow
     from PIL import ImageOps
 
-    with pillow.open(BytesIO(data), formats=FORMATS) as image:
+    with _opened(data) as image:
         if not image.has_transparency_data:
             return None
         found = ImageOps.exif_transpose(image).convert("RGBA")
@@ -307,10 +307,18 @@ def _by_pillow(data: bytes, key: str, limit: int) -> PillowImage:
     # Pillow refuses at twice its own limit; it must not be stricter than ours, and it is never switched off.
     if pillow.MAX_IMAGE_PIXELS is not None:
         pillow.MAX_IMAGE_PIXELS = max(pillow.MAX_IMAGE_PIXELS, limit)
-    image = pillow.open(BytesIO(data), formats=FORMATS)
+    image = _opened(data)
     check_size(*image.size, key, limit)
     image.load()
     return image
+
+
+def _opened(data: bytes) -> PillowImage:
+    """Open an image by Pillow or a plug-in of it, limited to the formats that are accepted."""
+    from PIL import Image as pillow
+
+    newer = newer_format(data)
+    return pillow.open(BytesIO(data), formats=FORMATS) if newer is None else open_newer(data, newer)
 
 
 def to_rgb(image: PillowImage, window: str = "file", absent: float | None = None) -> PillowImage:
@@ -373,6 +381,9 @@ def read_header(data: bytes) -> Header | None:
             return _webp(data)
         if data[:6] in (b"GIF87a", b"GIF89a"):
             return _gif(data)
+        if (newer := newer_format(data)) is not None:
+            width, height, turn = newer_layout(data, newer)
+            return Header(newer, width, height, _upright_or(turn), plain=False)
         if data[:2] == b"BM":
             return _bmp(data)
         if is_dicom(data):

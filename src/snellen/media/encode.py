@@ -3,7 +3,7 @@
 The original bytes are sent unchanged if nothing has to change: `format` is `original`, the image is within the limits,
 and it is a JPEG, PNG, WebP or GIF that all servers decode alike. Other images are converted, and `Encoded.changed` says
 why: an Exif orientation other than upright (servers differ in whether they apply it), an animation (first frame), 16
-bits per channel, CMYK, BMP, TIFF, DICOM. Transparency alone is no reason: such a PNG is sent unchanged.
+bits per channel, CMYK, BMP, TIFF, HEIC, AVIF, JPEG XL, DICOM. Transparency alone is no reason: such a PNG is sent unchanged.
 
 A named `format` always re-encodes. Under `original` a changed image keeps its format (JPEG, PNG, WebP); others
 become PNG. JPEG is written with 4:2:0 chroma by simplejpeg, PNG and WebP by Pillow.

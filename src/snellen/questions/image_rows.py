@@ -169,7 +169,21 @@ def has_metadata(data: bytes) -> bool:
     return len(stripped_bytes) < len(data)
 
 
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".dcm")
+PICTURES = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".webp",
+    ".gif",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".heic",
+    ".heif",
+    ".avif",
+    ".jxl",
+    ".dcm",
+)
 HEADINGS = ("image", "path", "file", "filename", "img")
 
 

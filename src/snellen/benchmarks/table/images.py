@@ -27,8 +27,8 @@ from snellen.sources.tree import FolderTree, Tree
 from snellen.types import Blob
 
 IMAGE_SUFFIXES = (
-    *(".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".dcm"),
-    *(".jfif", ".heic", ".avif", ".svg"),
+    *(".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".dcm"),
+    *(".jfif", ".svg"),
 )
 VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv")
 MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, ".pdf")
