@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 29
 """Bytes of an image; a larger one is no image of a question."""
 ENDS = 1 << 20
 """Bytes at the beginning and at the end of a clip that its checksum covers."""
-FORMATS = "JPEG, PNG, WebP, GIF, BMP, TIFF or DICOM"
+FORMATS = "JPEG, PNG, WebP, GIF, BMP, TIFF, HEIC, AVIF, JPEG XL or DICOM"
 
 
 OnRead: TypeAlias = Callable[[Blob, bytes], None]
