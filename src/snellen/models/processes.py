@@ -22,12 +22,17 @@ class ProcessGroup(Struct, frozen=True):
     guard_pipe: int | None
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) -> ProcessGroup:
-    """Start a command, which reads nothing and writes both its streams to `output`.
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    output: IO[bytes] | int,
+    errors: IO[bytes] | int = subprocess.STDOUT,
+) -> ProcessGroup:
+    """Start a command, which reads nothing.
 
     Args:
         argv, env: the command and its whole environment.
-        output: a file, or subprocess.PIPE.
+        output, errors: where its streams go: a file, or subprocess.PIPE; without `errors` both go to `output`.
 
     Raises:
         OSError: it cannot be started.
@@ -41,7 +46,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], output: IO[bytes] | int) 
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             start_new_session=True,
             pass_fds=() if reading is None else (reading,),
         )

@@ -26,7 +26,8 @@ class ToolResult(Struct, frozen=True):
     """The result of a call as the model sees it: text, and images as encoded bytes (JPEG, PNG, WebP or GIF).
 
     `labels` name the images, one by one; without them, the text's first line does. `copies` are small JPEGs of images that
-    exist nowhere else, for the trace.
+    exist nowhere else, for the trace. `structured` is a JSON object that a schema describes; the
+    text then has notes about it.
     """
 
     text: str
@@ -34,6 +35,7 @@ class ToolResult(Struct, frozen=True):
     error: bool = False
     labels: tuple[str, ...] = ()
     copies: tuple[bytes, ...] = ()
+    structured: Mapping[str, Any] | None = None
 
 
 class CodeRunner(Protocol):

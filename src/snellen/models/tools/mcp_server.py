@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from snellen.errors import MissingExtraError, SnellenError
 from snellen.installation import install_hint
 from snellen.media import read_header
-from snellen.models.tools.base import Context, ToolResult
+from snellen.models.tools.base import Context, Tool, ToolResult
 from snellen.models.tools.definitions import all_tools
 from snellen.models.tools.images import ToolImages
 from snellen.models.tools.settings import ToolSettings, load
@@ -33,25 +35,45 @@ def mime(data: bytes) -> str:
     return f"image/{header.format}" if header is not None else "application/octet-stream"
 
 
-def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
-    """Return an `mcp` server with the tools that the settings give; `relay`: see `all_tools`.
+class ServedTool(NamedTuple):
+    """A tool as a client sees it, and what answers a call: the coroutine takes the arguments, which may be anything.
+
+    `output` is the JSON Schema of the answer's `structured`, whose keys are struck out by the tool; None for a tool that
+    answers in text and images alone.
+    """
+
+    name: str
+    about: str
+    parameters: Mapping[str, Any]
+    call: Callable[[Any], Awaitable[ToolResult]]
+    output: Mapping[str, Any] | None = None
+    read_only: bool | None = None
+
+
+def build_server(served: Iterable[ServedTool], instructions: str | None = None) -> Any:
+    """Return an `mcp` server with these tools. Texts of answers are redacted; a failed call is an answer, marked as an error.
 
     Raises:
-        MissingExtraError: `mcp` is not installed. DataError, UsageError: as of `all_tools`.
+        MissingExtraError: `mcp` is not installed.
     """
     try:
         from mcp.server.lowlevel import Server
-        from mcp.types import CallToolResult, ImageContent, ListToolsResult, TextContent
+        from mcp.types import CallToolResult, ImageContent, ListToolsResult, TextContent, ToolAnnotations
         from mcp.types import Tool as Declared
     except ImportError:
         raise MissingExtraError("the MCP server needs mcp 2, which is not installed.", install_hint("agents")) from None
-    tools = {tool.name: tool for tool in all_tools(settings, relay=relay)}
-    context = Context(ToolImages(folder=Path(settings.images)))
+    tools = {tool.name: tool for tool in served}
 
     async def listing(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(
             tools=[
-                Declared(name=tool.name, description=tool.description, input_schema=dict(tool.parameters))
+                Declared(
+                    name=tool.name,
+                    description=tool.about,
+                    input_schema=dict(tool.parameters),
+                    output_schema=None if tool.output is None else dict(tool.output),
+                    annotations=None if tool.read_only is None else ToolAnnotations(read_only_hint=tool.read_only),
+                )
                 for tool in tools.values()
             ]
         )
@@ -61,20 +83,56 @@ def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
         if tool is None:
             result = ToolResult(f"there is no tool {request.name!r}; there are {', '.join(tools)}", error=True)
         else:
-            result = await tool.call(request.arguments, context)
+            result = await tool.call(request.arguments)
+        # Clients that know no structured content read the object as text.
+        texts = [] if result.structured is None else [json.dumps(result.structured, ensure_ascii=False)]
+        texts += [result.text] if result.text or not texts else []
         images = [ImageContent(data=b64encode(data).decode(), mime_type=mime(data)) for data in result.images]
-        return CallToolResult(content=[TextContent(text=redact(result.text)), *images], is_error=result.error)
+        return CallToolResult(
+            content=[*(TextContent(text=redact(text)) for text in texts), *images],
+            structured_content=result.structured,
+            is_error=result.error,
+        )
 
-    return Server(NAME, version=version("snellen"), on_list_tools=listing, on_call_tool=calling)
+    return Server(
+        NAME,
+        version=version("snellen"),
+        instructions=instructions,
+        on_list_tools=listing,
+        on_call_tool=calling,
+    )
+
+
+async def serve_streams(server: Any) -> None:
+    """Serve until standard input ends. Standard output is that of the process, whatever `sys.stdout` was replaced by."""
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    with (
+        open(0, encoding="utf-8", errors="replace", closefd=False) as read,  # noqa: ASYNC230 - streams that are open
+        open(1, "w", encoding="utf-8", closefd=False) as written,  # noqa: ASYNC230
+    ):
+        async with stdio_server(anyio.wrap_file(read), anyio.wrap_file(written)) as (received, sent):
+            await server.run(received, sent, server.create_initialization_options())
+
+
+def make_server(settings: ToolSettings, relay: str | None = None) -> Any:
+    """Return an `mcp` server with the tools that the settings give; `relay`: see `all_tools`.
+
+    Raises:
+        MissingExtraError: `mcp` is not installed. DataError, UsageError: as of `all_tools`.
+    """
+    context = Context(ToolImages(folder=Path(settings.images)))
+
+    def served(tool: Tool) -> ServedTool:
+        return ServedTool(tool.name, tool.description, tool.parameters, lambda words: tool.call(words, context))
+
+    return build_server(map(served, all_tools(settings, relay=relay)))
 
 
 async def serve(settings: ToolSettings, relay: str | None = None) -> None:
-    """Serve until standard input ends."""
-    from mcp.server.stdio import stdio_server
-
-    server = make_server(settings, relay)
-    async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+    """Serve the tools until standard input ends."""
+    await serve_streams(make_server(settings, relay))
 
 
 def main() -> int:
