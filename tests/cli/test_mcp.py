@@ -19,6 +19,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from servers import fast
 from snellen.media import read_header
 
 TOOLS = ["list", "check", "run", "status", "cancel", "score", "compare", "query", "answers"]
@@ -165,9 +166,8 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
 
 
 async def test_a_run_is_cancelled_and_goes_on_with_a_larger_budget(questions, stub):
-    words = ("--base-url", f"{stub.url}/v1")
-    async with driven(questions, *words) as server:
-        run = {"benchmark": "chart/digits", "model": "api:stub", "run": "slow", "wait_seconds": 30}
+    async with driven(questions, "--base-url", stub.url) as server:
+        run = {"benchmark": "chart/digits", "model": f"api:{fast.MODEL}", "run": "slow", "wait_seconds": 30}
         done = await server.ask("run", **run, max_samples=3)
         assert done["exit_status"] in (0, 9) and done["progress"]["totals"]["ok"] == 3, done
         more = await server.ask("run", **run, max_samples=6)

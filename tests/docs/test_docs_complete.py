@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import snellen
-from snellen import errors
+from snellen import errors, exit_signals
 from snellen.benchmarks import registry
 from snellen.cli import console as faults
 from snellen.cli import results
@@ -80,10 +83,33 @@ def test_every_error_is_documented_with_its_exit_status_or_kind(kind):
         assert row("errors.md", f"`{kind.__name__}`", str(kind.exit_code)).search(text)
 
 
-def test_every_exit_status_is_documented():
-    text = (DOCS / "errors.md").read_text(encoding="utf-8")
-    for status in {0, results.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}:
-        assert row("errors.md", str(status)).search(text), status
+def statuses_of(tree: ast.AST) -> Iterator[int]:
+    """The exit statuses that a file names: of an Exit that is raised, and of constants and properties that hold one."""
+    for node in ast.walk(tree):
+        values: list[ast.expr] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in ("Exit", "SystemExit"):
+            values = node.args
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {getattr(target, "attr", getattr(target, "id", "")) for each in targets for target in getattr(each, "elts", [each])}
+            if names & {"exit_code", "UNANSWERED", "UNEXPECTED", "BELOW", "WORSE", "INCOMPLETE", "FAULT"}:
+                values = [node.value]
+        for value in values:
+            branches = [value.body, value.orelse] if isinstance(value, ast.IfExp) else getattr(value, "elts", [value])
+            yield from (each.value for each in branches if isinstance(each, ast.Constant) and type(each.value) is int)
+
+
+def test_the_table_of_exit_statuses_is_what_the_code_can_give():
+    text = (DOCS / "errors.md").read_text(encoding="utf-8").partition("## Exit statuses")[2].partition("\n## ")[0]
+    documented = {int(status) for cell in re.findall(r"^\| ([\d, ]+) \|", text, re.M) for status in cell.split(", ")}
+    files = [path for path in (ROOT / "src" / "snellen").rglob("*.py") if "viewer" not in path.parts]
+    given = {0, *(status for path in files for status in statuses_of(ast.parse(path.read_text(encoding="utf-8"))))}
+    given |= {128 + number for number in (signal.SIGINT, *exit_signals.ENDING)} - {128 + signal.SIGINT}
+    given |= {results.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}
+    assert given == documented
+    assert "docs/errors.md" in subprocess.run(
+        [sys.executable, "-m", "snellen", "--help"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
 
 
 def test_every_dependency_is_documented_with_a_reason():

@@ -12,7 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from pages import DOCS, Example, examples, steps
 
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if any(not one.why_not for one in examples(page))]
+SKILL = DOCS.parent / "src" / "snellen" / "cli" / "mcp" / "SKILL.md"
+PAGES = [page for page in (*sorted(DOCS.glob("*.md")), SKILL) if any(not one.why_not for one in examples(page))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

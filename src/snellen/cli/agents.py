@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from snellen.cli.console import note
+from snellen.cli.console import note, show_json
 from snellen.cli.option_parsing import REQUIRED, Commands, argument, option
 
 group = Commands(help="Install and list the agents that answer as models.", no_args_is_help=True)
@@ -31,6 +31,7 @@ def install(
 @group.command(name="list")
 def list_agents(
     verify: bool = option("Read every file and compare its digest.", False),
+    as_json: bool = option("One JSON object.", False, names=("--json",)),
 ) -> None:
     """List the available agents, the installed ones with their digest, and Snellen's own tool loop."""
     import snellen
@@ -38,14 +39,27 @@ def list_agents(
     from snellen.models.agents import own_loop
 
     installed = agents.installed()
+    for agent in installed if verify else ():
+        agents.verify(agent)
+    known = {(agent.name, agent.version) for agent in installed}
+    others = [(name, recipe.version) for name, recipe in agents.RECIPES.items() if (name, recipe.version) not in known]
+    if as_json:
+        facts = [
+            {
+                **{"name": agent.name, "version": agent.version, "installed": True},
+                **{"folder": str(agent.folder), "digest": agent.digest, "verified": verify},
+            }
+            for agent in installed
+        ]
+        facts += [{"name": name, "version": version, "installed": False} for name, version in others]
+        facts.append({"name": own_loop.NAME, "version": snellen.__version__, "installed": True})
+        show_json({"agents": facts})
+        return
     for agent in installed:
-        if verify:
-            agents.verify(agent)
         suffix = ", verified" if verify else ""
         print(f"{agent.name} {agent.version}  sha256:{agent.digest[:16]}  {agent.folder}{suffix}")
-    for name, recipe in agents.RECIPES.items():
-        if not any((agent.name, agent.version) == (name, recipe.version) for agent in installed):
-            print(f"{name} {recipe.version}  not installed: snellen agents install {name}")
+    for name, version in others:
+        print(f"{name} {version}  not installed: snellen agents install {name}")
     providers = ", ".join(own_loop.PROVIDERS)
     print(
         f"{own_loop.NAME} {snellen.__version__}  built in: --model agent:{own_loop.NAME} --agent-model PROVIDER/MODEL "

@@ -114,7 +114,8 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
         name="snellen",
         cls=Front,
         help="The eye chart for vision-language models: run benchmarks, score answers, compare, report.",
-        epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen demo",
+        epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen demo\n"
+        "Exit status: 0 if all went well, 2 a wrong option, 9 answers are missing, 10 and 11 a check failed; docs/errors.md has all.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

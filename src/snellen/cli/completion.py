@@ -5,11 +5,15 @@ The scripts hold all words, so that no Python starts while somebody types: a com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from snellen.cli.option_parsing import argument
+
+if TYPE_CHECKING:
+    from snellen.cli.help_page import Word
 
 MODELS, BENCHMARKS, RUNS, FILES = "@models", "@benchmarks", "@runs", "@files"
 """Kinds of values, which the scripts complete; other words between bars are the values themselves."""
@@ -21,7 +25,6 @@ class CompletedCommand(NamedTuple):
     """What may follow a command: its options, each with the kind of its value (empty: none), and its arguments' kind."""
 
     path: str
-    help: str
     options: dict[str, str]
     argument: str
 
@@ -72,33 +75,27 @@ def commands() -> Iterator[CompletedCommand]:
     from typer.main import get_command
 
     from snellen.cli.app import build
+    from snellen.cli.help_page import words as words_of
 
     def walk(command: Any, path: tuple[str, ...]) -> Iterator[CompletedCommand]:
-        inner = getattr(command, "commands", {})
-        options = {name: _kind(param) for param in command.params for name in param.opts if name.startswith("-")}
-        options |= {"--help": ""}
-        taken = [_kind(param) for param in command.params if param.param_type_name == "argument"]
-        first_line = (command.help or "").strip().partition("\n")[0]
-        yield CompletedCommand(" ".join(path), first_line, options, "|".join(inner) if inner else "".join(taken[-1:]))
+        inner, words = getattr(command, "commands", {}), words_of(command)
+        options = {name: _kind(word) for word in words if not word.argument for name in word.names}
+        taken = [_kind(word) for word in words if word.argument]
+        yield CompletedCommand(" ".join(path), {**options, "--help": ""}, "|".join(inner) or "".join(taken[-1:]))
         for name, each in inner.items():
             yield from walk(each, (*path, name))
 
     yield from walk(get_command(build(None)), ())
 
 
-def _kind(param: Any) -> str:
-    """Return the kind of a parameter's value; empty for a flag."""
-    if getattr(param, "is_flag", False) or getattr(param, "count", False):
+def _kind(word: Word) -> str:
+    """Return the kind of a value; empty for a flag."""
+    if not word.argument and not word.value:
         return ""
-    is_argument = param.param_type_name == "argument"
-    if known := (_ARGUMENT_KINDS if is_argument else _OPTION_KINDS).get(param.name):
+    if known := (_ARGUMENT_KINDS if word.argument else _OPTION_KINDS).get(word.name):
         return known
-    if choices := getattr(param.type, "choices", None):
-        return "|".join(map(str, choices))
-    bars = str(param.metavar or "")
-    if "|" in bars and bars.islower() and bars.replace("|", "").replace("-", "").isalpha():
-        return bars
-    return FILES
+    choices = word.names[0] if word.argument else word.value
+    return choices if re.fullmatch(r"[a-z0-9-]+(\|[a-z0-9-]+)+", choices) else FILES
 
 
 def _bash_cases() -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snellen.atomic_write import replacing
-from snellen.cli.console import note
+from snellen.cli.console import note, show_json
 from snellen.cli.option_parsing import REQUIRED, Commands, option
 from snellen.errors import StorageError, UsageError
 
@@ -43,6 +44,7 @@ def import_prompts(
         "Use a task's settings for this model, if it has any: gpt4v, gemini_api.", "default", value="NAME"
     ),
     force: bool = option("Overwrite an existing file.", False),
+    as_json: bool = option("One JSON object: the files that were written, and what they are for.", False, names=("--json",)),
 ) -> None:
     """Import the prompts of the spatial benchmarks from another harness, for --prompts of snellen run and snellen easi.
 
@@ -65,7 +67,10 @@ def import_prompts(
         hints = {Harness.VLMEVALKIT: import_vlmevalkit.HOW_TO_GET, Harness.VLM2_BENCH: import_judges.GET_VLM2}
         raise UsageError(f"--from {source} takes --path and no --model-key", hints.get(source, HINT))
     if source is Harness.VLM2_BENCH and path is not None:
-        _write_rubrics(rubrics, import_judges.of_vlm2(path))
+        imported = import_judges.of_vlm2(path)
+        _write_rubrics(rubrics, imported, as_json=as_json)
+        if as_json:
+            _show_json([rubrics] if imported.names else [], imported.names, imported.remarks)
         return
     if source is Harness.FG_BMK and path is not None:
         templates = import_templates.read(path)
@@ -82,19 +87,32 @@ def import_prompts(
     for remark in remarks:
         note(f"note: {remark}")
     _write(out, text)
-    print(f"{out}: prompts of {whose} for {', '.join(words)}")
-    print(f"Use them: {use}")
+    judged = None
     if source is Harness.VLMEVALKIT and path is not None:
-        _write_rubrics(rubrics, import_judges.of_kit(path, whose))
+        judged = import_judges.of_kit(path, whose)
+    if as_json:
+        written = [out, *([rubrics] if judged is not None and judged.names else [])]
+        _show_json(written, words, [*remarks, *(() if judged is None else judged.remarks)])
+    else:
+        print(f"{out}: prompts of {whose} for {', '.join(words)}")
+        print(f"Use them: {use}")
+    if judged is not None:
+        _write_rubrics(rubrics, judged, as_json=as_json)
 
 
-def _write_rubrics(out: Path, imported: ImportedRubrics) -> None:
+def _show_json(files: Sequence[Path], names: Iterable[str], remarks: Iterable[str]) -> None:
+    show_json({"files": list(map(str, files)), "benchmarks": list(names), "notes": list(remarks)})
+
+
+def _write_rubrics(out: Path, imported: ImportedRubrics, *, as_json: bool) -> None:
     """Write the rubrics of a harness, and say what they are for."""
     for remark in imported.remarks:
         note(f"note: {remark}")
     if not imported.names:
         return
     _write(out, imported.toml)
+    if as_json:
+        return
     print(f"{out}: judge prompts for {', '.join(imported.names)}")
     print(f"Use them: snellen judge RUN --rubric {out} ...")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -64,7 +64,7 @@ def report(
     comparison: ReferenceOptions,
     prices: shared.PricesOfRun = None,
     as_json: bool = option(
-        "With --reference: one JSON object on stdout.", False, names=("--json",), panel=shared.OUTPUT
+        "One JSON object on stdout: the comparison of --reference, else the files that were written.", False, names=("--json",), panel=shared.OUTPUT
     ),
 ) -> None:
     """Write one self-contained HTML page about one or more runs: scores, plots, and every answer with its images."""
@@ -90,9 +90,9 @@ def report(
             figures=figures,
         )
         return
-    if any((comparison.reference_model, comparison.faults, comparison.leaderboard, as_json)):
+    if any((comparison.reference_model, comparison.faults, comparison.leaderboard)):
         raise UsageError(
-            "--reference-model, --leaderboard, --faults and --json of report require --reference",
+            "--reference-model, --leaderboard and --faults of report require --reference",
             "Add --reference easi.",
         )
     if redact is not None:
@@ -102,8 +102,7 @@ def report(
             raise UsageError(
                 "--redact takes one run, and excludes --show-gold, --out and --figures", "Omit the other options."
             )
-        for path in redact_run(load_run(runs[0], trust=moved.trust).moved(moved.data, moved.images), redact):
-            print(path)
+        _show_files(redact_run(load_run(runs[0], trust=moved.trust).moved(moved.data, moved.images), redact), as_json)
         return
     from snellen.reports.runs import report as write_report
     from snellen.runs.tables.collect import open_runs
@@ -112,14 +111,20 @@ def report(
     loaded = [run.moved(moved.data, moved.images) for run in opened]
     target = target or (loaded[0].folder.report if len(loaded) == 1 else Path("report.html"))
     page = write_report(loaded, target, max_answers=max_answers, show_gold=show_gold, prices=prices, figures=figures)
-    print(page)
-    if figures is not None:
-        print(figures)
+    _show_files([page, *([] if figures is None else [figures])], as_json)
     for line in notes:
         note(f"note: {line}")
     for run in loaded:
         if not run.request_errors().answered:
             note(f"note: no sample of {run.path} has an answer")
+
+
+def _show_files(paths: Iterable[Path], as_json: bool) -> None:
+    if as_json:
+        show_json({"files": list(map(str, paths))})
+        return
+    for path in paths:
+        print(path)
 
 
 REFERENCES = ("easi",)

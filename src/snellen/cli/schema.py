@@ -35,7 +35,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "batch read": (f"{_HERE}ReadBatches",),
     "score": (f"{_HERE}ScoreOutput",),
     "compare": (f"{_HERE}CompareOutput",),
-    "report": (f"{_HERE}ReferenceOutput",),
+    "report": (f"{_HERE}FilesOutput", f"{_HERE}ReferenceOutput"),
     "show": ("snellen.cli.show:ShownRun",),
     "query": (f"{_HERE}QueryOutput",),
     "failures": (f"{_HERE}FailuresOutput",),

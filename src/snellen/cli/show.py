@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, to_builtins
 
+from snellen.benchmarks.table.question import shown_answer
 from snellen.cli import options as shared
 from snellen.cli.console import note, print_notes, show_json
 from snellen.cli.option_parsing import argument, option
@@ -195,7 +196,7 @@ def _print(view: AnswerView) -> None:
     for part in view.parts:
         print(shorten(part.text, CHARACTERS) if isinstance(part, Text) else f"[{type(part).__name__.lower()}]")
     if view.target is not None:
-        print(f"    gold     {one_line(shorten(str(view.target), 200))}")
+        print(f"    gold     {one_line(shorten(shown_answer(view.target), 200))}")
     said = f"(no answer: {view.error.kind}: {view.error.message})" if view.error is not None else view.reply or ""
     print(f"    reply    {one_line(shorten(said, CHARACTERS))}")
     for name, score in view.scores.items():

@@ -36,15 +36,13 @@ _snellen() {
         kind="@files"
         [[ " ${COMP_WORDS[*]} " == *" replay : "* ]] && kind="@runs"
     elif [[ $before == -* && " $options " == *" $before="* ]]; then
-        kind="${options#*"$before="}"
-        [[ " $options " == *" $before="* ]] && kind=" $options " && kind="${kind#*" $before="}"
+        kind=" $options "
+        kind="${kind#*" $before="}"
         kind="${kind%% *}"
     elif [[ $word == -* ]]; then
-        kind="${options//=@[a-z]*([a-z])/}"
         found=""
         for line in $options; do found="$found ${line%%=*}"; done
-        kind="${found# }"
-        COMPREPLY=($(compgen -W "$kind" -- "$word"))
+        COMPREPLY=($(compgen -W "$found" -- "$word"))
         return
     else
         kind="$taken"

@@ -43,8 +43,9 @@ function __snellen
         case @profiles
             string split ' ' '@PROFILES@'
         case @runs
-            string replace '/run_meta.json' '' results/*/run_meta.json results/*/*/run_meta.json 2>/dev/null
-            __fish_complete_path $word
+            set -l metas results/*/run_meta.json results/*/*/run_meta.json # `set` takes no match for none
+            string replace '/run_meta.json' '' $metas
+            string match -q 'results/*' $word; or __fish_complete_path $word
         case '*'
             string split '|' -- $kind
     end
