@@ -41,7 +41,11 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("completion")
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run(
-            [sys.executable, "-m", "snellen", "completion", shell], capture_output=True, text=True, timeout=300, check=True
+            [sys.executable, "-m", "snellen", "completion", shell],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
         )
         (folder / f"snellen.{shell}").write_text(done.stdout)
     for run in ("first", "second"):
@@ -57,7 +61,13 @@ class Terminal:
 
     def __init__(self, words: list[str], folder: Path) -> None:
         self.master, slave = pty.openpty()
-        environment = {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(folder), "PS1": "> ", "INPUTRC": "/dev/null"}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "TERM": "dumb",
+            "HOME": str(folder),
+            "PS1": "> ",
+            "INPUTRC": "/dev/null",
+        }
         self.process = subprocess.Popen(
             words, stdin=slave, stdout=slave, stderr=slave, cwd=folder, env=environment, start_new_session=True
         )
@@ -112,7 +122,10 @@ def test_fish_completes_what_is_typed(scripts):
     answers = done.stdout.split("==\n")[1:]
     assert len(answers) == len(CASES), done.stdout + done.stderr
     for (typed, wanted), shown in zip(CASES, answers, strict=True):
-        assert {each.split()[-1] for each in wanted} <= {line.split("\t")[0] for line in shown.splitlines()}, (typed, shown)
+        assert {each.split()[-1] for each in wanted} <= {line.split("\t")[0] for line in shown.splitlines()}, (
+            typed,
+            shown,
+        )
 
 
 def _bash(folder: Path, code: str) -> str:
@@ -128,8 +141,14 @@ def test_all_commands_options_and_benchmarks_are_offered_in_time(scripts):
     assert set(_bash(scripts, f"COMP_WORDS=(snellen ''); COMP_CWORD=1; {ask}").split()) == set(COMMANDS)
     offered = _bash(scripts, f"COMP_WORDS=(snellen run ''); COMP_CWORD=2; {ask}").split()
     assert set(offered) == {*registry.names(), *registry.entry_names()}
-    timed = f"s=$EPOCHREALTIME; _snellen; e=$EPOCHREALTIME; echo $(( ${{e/./}} - ${{s/./}} ))"
-    for words in ("snellen ''", "snellen run --", "snellen run c", "snellen score results/", "snellen features probe --x"):
+    timed = "s=$EPOCHREALTIME; _snellen; e=$EPOCHREALTIME; echo $(( ${e/./} - ${s/./} ))"
+    for words in (
+        "snellen ''",
+        "snellen run --",
+        "snellen run c",
+        "snellen score results/",
+        "snellen features probe --x",
+    ):
         count = len(words.split())
         best = min(int(_bash(scripts, f"COMP_WORDS=({words}); COMP_CWORD={count - 1}; {timed}")) for _ in range(3))
         assert best < SECONDS * 1e6, (words, best)
@@ -146,5 +165,7 @@ def test_all_commands_options_and_benchmarks_are_offered_in_time(scripts):
 )
 def test_values_behind_an_equals_sign_or_a_kind_are_completed(words, wanted, scripts):
     count = len(words.split())
-    shown = _bash(scripts, f"COMP_WORDS=({words}); COMP_CWORD={count - 1}; _snellen; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+    shown = _bash(
+        scripts, f"COMP_WORDS=({words}); COMP_CWORD={count - 1}; _snellen; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
     assert wanted <= set(shown.split())

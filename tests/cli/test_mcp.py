@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,9 @@ async def test_a_client_drives_a_whole_evaluation(questions):
         assert (await server.ask("score", run="a", profile="all"))["profiles"][0]["metrics"][0]["name"] == "accuracy"
         compared = await server.refused("compare", runs=["a", "own"])
         assert "compare" in compared or "different" in compared
-        again = await server.ask("run", benchmark="chart/digits", model="replay:a", max_samples=4, run="again", options={"size": "96"})
+        again = await server.ask(
+            "run", benchmark="chart/digits", model="replay:a", max_samples=4, run="again", options={"size": "96"}
+        )
         assert (await server.ended("again"))["exit_status"] == 0, again
         compared = await server.ask("compare", runs=["a", "again"])
         assert compared["comparisons"][0]["parts"][0]["difference"] == 0
@@ -160,7 +162,9 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
         assert "there is no run" in await server.refused("status", run="nothing")
         assert "not started by this server" in await server.refused("cancel", run="nothing")
         assert (await server.session.call_tool("nothing", {})).is_error
-        failed = await server.ask("run", benchmark="chart/digit", model="embedded", max_samples=1, run="wrong", wait_seconds=30)
+        failed = await server.ask(
+            "run", benchmark="chart/digit", model="embedded", max_samples=1, run="wrong", wait_seconds=30
+        )
         assert failed["exit_status"] == 2 and "chart/digits" in failed["error"]
         assert (await server.ask("check", benchmark="own.jsonl"))["samples"] == 3
 
@@ -174,12 +178,20 @@ async def test_a_run_is_cancelled_and_goes_on_with_a_larger_budget(questions, st
         assert more["progress"]["totals"]["ok"] == 6
 
 
+async def until(holds: Callable[[], bool], seconds: float) -> None:
+    """Wait until something holds, at most so long."""
+    deadline = time.monotonic() + seconds
+    for _ in iter(lambda: holds() or time.monotonic() > deadline, True):
+        await asyncio.sleep(0.1)
+
+
 def _children(folder: Path) -> list[psutil.Process]:
     """Return the processes of runs in a folder."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if any(str(folder / "results") in word for word in process.info["cmdline"] or ()) and "run" in process.info["cmdline"]
+        if any(str(folder / "results") in word for word in process.info["cmdline"] or ())
+        and "run" in process.info["cmdline"]
     ]
 
 
@@ -188,24 +200,20 @@ async def test_a_server_that_ends_takes_its_runs_along_and_what_was_answered_sta
     arguments = {"benchmark": "chart", "model": "embedded", "max_samples": 2000, "run": "long", "wait_seconds": 0}
     async with driven(questions) as server:
         await server.ask("run", **arguments)
-        deadline = time.monotonic() + 60
         journal = questions / "results" / "long" / "results.jsonl"
-        while not (journal.exists() and journal.stat().st_size) and time.monotonic() < deadline:
-            await asyncio.sleep(0.1)
+        await until(lambda: journal.exists() and journal.stat().st_size > 0, 60)
         assert _children(questions)
         if how == "cancel":
             status = await server.ask("cancel", run="long")
             assert status["cancelled"] and status["exit_status"] == 143 and status["progress"]["totals"]["ok"] > 0
         if how == "SIGKILL":
             mine = [
-                each for each in psutil.Process().children(recursive=True) if "mcp" in each.cmdline() and str(questions / "results") in each.cmdline()
+                each
+                for each in psutil.Process().children(recursive=True)
+                if "mcp" in each.cmdline() and str(questions / "results") in each.cmdline()
             ]
             for process in mine:
                 process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 15
-    while _children(questions) and time.monotonic() < deadline:
-        await asyncio.sleep(0.1)
+    await until(lambda: not _children(questions), 15)
     assert not _children(questions)
     assert journal.read_bytes().splitlines()
-
-

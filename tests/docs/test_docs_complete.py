@@ -87,11 +87,18 @@ def statuses_of(tree: ast.AST) -> Iterator[int]:
     """The exit statuses that a file names: of an Exit that is raised, and of constants and properties that hold one."""
     for node in ast.walk(tree):
         values: list[ast.expr] = []
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in ("Exit", "SystemExit"):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+            "Exit",
+            "SystemExit",
+        ):
             values = node.args
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {getattr(target, "attr", getattr(target, "id", "")) for each in targets for target in getattr(each, "elts", [each])}
+            names = {
+                getattr(target, "attr", getattr(target, "id", ""))
+                for each in targets
+                for target in getattr(each, "elts", [each])
+            }
             if names & {"exit_code", "UNANSWERED", "UNEXPECTED", "BELOW", "WORSE", "INCOMPLETE", "FAULT"}:
                 values = [node.value]
         for value in values:
@@ -107,9 +114,12 @@ def test_the_table_of_exit_statuses_is_what_the_code_can_give():
     given |= {128 + number for number in (signal.SIGINT, *exit_signals.ENDING)} - {128 + signal.SIGINT}
     given |= {results.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}
     assert given == documented
-    assert "docs/errors.md" in subprocess.run(
-        [sys.executable, "-m", "snellen", "--help"], capture_output=True, text=True, timeout=60, check=True
-    ).stdout
+    assert (
+        "docs/errors.md"
+        in subprocess.run(
+            [sys.executable, "-m", "snellen", "--help"], capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+    )
 
 
 def test_every_dependency_is_documented_with_a_reason():

@@ -78,7 +78,9 @@ COMMANDS = {
     "compare": ListedCommand("snellen.cli.compare:compare", "Compare runs sample by sample.", SCORES),
     "report": ListedCommand("snellen.cli.report:report", "Write one HTML page about one or more runs.", SCORES),
     "view": ListedCommand("snellen.cli.view:view", "Browse all runs of a folder, and review verdicts.", SCORES),
-    "show": ListedCommand("snellen.cli.show:show", "Show answers of a run with question, gold answer and verdict.", SCORES),
+    "show": ListedCommand(
+        "snellen.cli.show:show", "Show answers of a run with question, gold answer and verdict.", SCORES
+    ),
     "query": ListedCommand("snellen.cli.query:query", "Query runs in SQL.", SCORES),
     "failures": ListedCommand("snellen.cli.failures:failures", "Label the causes of incorrect answers.", SCORES),
     "reviews": ListedCommand(
@@ -98,7 +100,9 @@ COMMANDS = {
     "list": ListedCommand("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "recipes": ListedCommand("snellen.cli.recipes:recipes", "List recipes of sampling, with their sources.", OTHER),
     "mcp": ListedCommand("snellen.cli.mcp.command:mcp", "Let an agent or editor drive Snellen (MCP).", OTHER),
-    "schema": ListedCommand("snellen.cli.schema:schema", "Print the JSON Schema of what a command prints with --json.", OTHER),
+    "schema": ListedCommand(
+        "snellen.cli.schema:schema", "Print the JSON Schema of what a command prints with --json.", OTHER
+    ),
     "completion": ListedCommand("snellen.cli.completion:completion", "Print the script of shell completion.", OTHER),
     "doctor": ListedCommand("snellen.cli.doctor:doctor", "Check this machine's setup.", OTHER),
     "version": ListedCommand("snellen.cli.app:version", "Print the version.", OTHER),

@@ -14,6 +14,7 @@ from snellen.runs.costs import Estimate
 from snellen.runs.drop_check import DropCheck
 from snellen.runs.failures.labels import LabelledAnswer
 from snellen.runs.leakage.panel import Panel
+from snellen.runs.merge import MergedPart
 from snellen.runs.ranking import Ranking
 from snellen.runs.recipes import Recipe
 from snellen.runs.reproduce import ProtocolSetting, ReproducedFigure
@@ -288,7 +289,7 @@ class MergeOutput(TypedDict):
     answered: int
     failed: int
     missing: list[str]
-    parts: list[str]
+    parts: list[MergedPart]
     profiles: NotRequired[Profiles]
     not_scored: NotRequired[str]
 

@@ -44,7 +44,9 @@ def import_prompts(
         "Use a task's settings for this model, if it has any: gpt4v, gemini_api.", "default", value="NAME"
     ),
     force: bool = option("Overwrite an existing file.", False),
-    as_json: bool = option("One JSON object: the files that were written, and what they are for.", False, names=("--json",)),
+    as_json: bool = option(
+        "One JSON object: the files that were written, and what they are for.", False, names=("--json",)
+    ),
 ) -> None:
     """Import the prompts of the spatial benchmarks from another harness, for --prompts of snellen run and snellen easi.
 

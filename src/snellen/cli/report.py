@@ -64,7 +64,10 @@ def report(
     comparison: ReferenceOptions,
     prices: shared.PricesOfRun = None,
     as_json: bool = option(
-        "One JSON object on stdout: the comparison of --reference, else the files that were written.", False, names=("--json",), panel=shared.OUTPUT
+        "One JSON object on stdout: the comparison of --reference, else the files that were written.",
+        False,
+        names=("--json",),
+        panel=shared.OUTPUT,
     ),
 ) -> None:
     """Write one self-contained HTML page about one or more runs: scores, plots, and every answer with its images."""

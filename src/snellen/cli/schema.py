@@ -96,7 +96,9 @@ def schema_of_type(*types: Any) -> dict[str, Any]:
     """Return the JSON Schema of a type, or of several; objects have no other fields than those that are named."""
     from msgspec.json import schema_components
 
-    schemas, definitions = schema_components(types, schema_hook=lambda _: {"type": "string"}, ref_template="#/$defs/{name}")
+    schemas, definitions = schema_components(
+        types, schema_hook=lambda _: {"type": "string"}, ref_template="#/$defs/{name}"
+    )
     whole: dict[str, Any] = {"$schema": DIALECT}
     if len(schemas) > 1:
         whole["anyOf"] = list(schemas)

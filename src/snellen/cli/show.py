@@ -82,9 +82,7 @@ class ShownRun(Struct, frozen=True):
 def show(
     run: Path = argument("Run folder."),
     *,
-    verdict: str | None = option(
-        f"Show answers with this verdict: {', '.join(VERDICTS)}.", value="|".join(VERDICTS)
-    ),
+    verdict: str | None = option(f"Show answers with this verdict: {', '.join(VERDICTS)}.", value="|".join(VERDICTS)),
     sample: list[str] | None = option("Show this sample; may be repeated.", value="ID"),
     limit: int = option("Number of answers to show.", 10, least=1, most=1_000),
     skip: int = option("Answers to skip before them.", 0, least=0),

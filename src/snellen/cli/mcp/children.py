@@ -37,7 +37,7 @@ class Child:
     """A command line in a process of its own. Its streams are files, so that it never waits for a reader."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until the process ends
         argv = [sys.executable, "-m", "snellen", *words]
         self._group = processes.start(argv, os.environ, self._out, self._err)
         self._ended = False
@@ -46,6 +46,12 @@ class Child:
     def is_running(self) -> bool:
         """Return True until the process has ended."""
         return self._group.process.poll() is None
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it has ended, at most so long."""
+        deadline = time.monotonic() + seconds
+        for _ in iter(lambda: self.is_running() and time.monotonic() < deadline, False):
+            await asyncio.sleep(STEP_S)
 
     def printed(self) -> Printed:
         """Return what it printed so far; of a process that has ended, all of it up to READ_BYTES."""

@@ -25,7 +25,8 @@ def mcp(
         value="USD",
     ),
     base_url: str | None = option(
-        "Endpoint of api:NAME, up to and including /v1. A client cannot name one: it would receive your key.", value="URL"
+        "Endpoint of api:NAME, up to and including /v1. A client cannot name one: it would receive your key.",
+        value="URL",
     ),
     key_env: str | None = option("Name of the environment variable that holds its key.", value="NAME"),
     skill: bool = option("Print a skill for agents (SKILL.md) about the command line, and exit.", False),

@@ -104,9 +104,9 @@ class Places:
                 f"benchmark {name!r} names code, and a client cannot have code imported",
                 "Name a benchmark that the tool list shows, or a file of questions.",
             )
-        if not (is_path(name) or ".." in Path(name).parts or Path(name).is_absolute() or name.startswith((".", "~"))):
-            if not any((root / name).exists() for root in self._roots):
-                return name
+        is_place = is_path(name) or ".." in Path(name).parts or Path(name).is_absolute() or name.startswith((".", "~"))
+        if not is_place and not any((root / name).exists() for root in self._roots):
+            return name
         path = self.data(name, "benchmark")
         if path.endswith(".toml"):
             if is_plan(path):

@@ -6,8 +6,6 @@ prints with --json, so `snellen schema COMMAND` describes it.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -33,7 +31,8 @@ INSTRUCTIONS = (
 WITH_RESULT = (0, 9, 10, 11)
 """Exit statuses with which a command has printed its result: 9 to 11 say what is wrong with it."""
 ROWS_OF_FINDING = 20
-POLL_S = 0.1
+CANCEL_S = 10.0
+"""Seconds that cancel waits for answers that are on their way."""
 BUDGET = (
     "Add at least one of max_samples (questions to ask), max_cost (US dollars) and max_tokens (input and output together), "
     "each above 0. A small one first: max_samples 20. The same call with a larger budget goes on."
@@ -54,7 +53,10 @@ class ListArguments(Arguments, frozen=True):
     ] = "benchmarks"
     words: Annotated[
         list[Word],
-        Meta(max_length=20, description="Benchmarks to describe in full, or words that their lines have; of runs: benchmarks."),
+        Meta(
+            max_length=20,
+            description="Benchmarks to describe in full, or words that their lines have; of runs: benchmarks.",
+        ),
     ] = []
 
 
@@ -201,9 +203,7 @@ class Session:
         folder = self._places.new_run(name)
         self._reserve(name, asked)
         child = self._children.start_run(name, [*words, f"--out={folder}"])
-        deadline = time.monotonic() + asked.wait_seconds
-        while child.is_running() and time.monotonic() < deadline:
-            await asyncio.sleep(POLL_S)
+        await child.wait(asked.wait_seconds)
         return await self._status(name)
 
     async def status(self, asked: RunOnlyArguments) -> ToolResult:
@@ -218,10 +218,7 @@ class Session:
                 f"run {asked.run!r} was not started by this server", "Cancel a run that the tool run has started."
             )
         child.tell()
-        for _ in range(100):
-            if not child.is_running():
-                break
-            await asyncio.sleep(POLL_S)
+        await child.wait(CANCEL_S)
         return await self._status(asked.run)
 
     async def score(self, asked: ScoreArguments) -> ToolResult:
@@ -348,7 +345,13 @@ def served_tools(places: Places, children: Children, defaults: RunDefaults) -> l
             status,
             read_only=False,
         ),
-        _tool("status", "Follow a run: its progress, and its result once it has ended.", RunOnlyArguments, session.status, status),
+        _tool(
+            "status",
+            "Follow a run: its progress, and its result once it has ended.",
+            RunOnlyArguments,
+            session.status,
+            status,
+        ),
         _tool(
             "cancel",
             "End a run of this server. What was answered stays, and the same call of run resumes it.",

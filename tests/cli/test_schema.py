@@ -1,0 +1,156 @@
+"""What commands print with --json is what `snellen schema` says, on small inputs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from snellen.cli.completion import commands
+from snellen.cli.schema import OUTPUTS, schema_of
+
+DRAFT = jsonschema.Draft202012Validator
+
+
+def require_schema(command: str, text: str) -> None:
+    """Fail if a printed object is not what the schema of the command says."""
+    faults = [
+        (list(fault.absolute_path), fault.message[:300])
+        for fault in DRAFT(schema_of(command)).iter_errors(json.loads(text))
+    ]
+    assert not faults, (command, faults[:5])
+
+
+def test_every_command_with_json_has_a_schema_and_every_schema_a_command():
+    with_json = {each.path for each in commands() if "--json" in each.options}
+    assert set(OUTPUTS) == with_json
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_a_schema_is_one_and_allows_no_other_field(command):
+    schema = schema_of(command)
+    DRAFT.check_schema(schema)
+    assert schema["$schema"].endswith("2020-12/schema")
+    with pytest.raises(jsonschema.ValidationError):
+        DRAFT(schema).validate([])
+    if command not in ("build linking", "features report"):  # their names are those of benchmarks and sections
+        with pytest.raises(jsonschema.ValidationError):
+            DRAFT(schema).validate({"no such field": 1})
+
+
+PLAN = """
+models = ["pixels"]
+benchmarks = ["lights"]
+"""
+READY = [
+    ("run", "lights", "-m", "pixels", "--out", "a", "--json", "--quiet"),
+    ("run", "lights", "-m", "pixels", "--out", "b", "--seed", "1", "--json", "--quiet"),
+    ("run", "chart/digits", "-m", "embedded", "--limit", "4", "--out", "c", "--json", "--quiet"),
+    ("run", "chart/digits", "-m", "embedded", "--limit", "4", "--out", "d", "--blank-images", "--json", "--quiet"),
+    ("run", "own.jsonl", "-m", "replay:replies.jsonl", "--out", "own", "--json", "--quiet"),
+]
+"""Runs that the commands below read."""
+ASKED = [
+    ("run", "lights", "-m", "pixels", "--dry-run", "--json"),
+    ("run", "lights", "-m", "pixels", "--out", "a", "--fail-under", "accuracy=0.9", "--json", "--quiet"),
+    ("run", "own.jsonl", "-m", "replay:other.jsonl", "--out", "failed", "--json", "--quiet"),
+    ("run", "plan.toml", "--json", "--out", "plan"),
+    ("run", "plan.toml", "--json", "--dry-run"),
+    ("rerun", "a", "--json", "--quiet"),
+    ("reproduce", "chart/digits", "-m", "embedded", "--limit", "4", "--out", "c", "--json", "--quiet"),
+    ("import", "replies.jsonl", "--benchmark", "own.jsonl", "--out", "imported", "--json"),
+    ("merge", "merged", "s1", "s2", "--json"),
+    ("leakage", "own.jsonl", "-m", "replay:replies.jsonl", "--out", "leak", "--json"),
+    ("check", "own.jsonl", "--json"),
+    ("check", "odd.jsonl", "--json"),
+    ("power", "--samples", "100", "--json"),
+    ("score", "c", "--profile", "all", "--json"),
+    ("score", "replies.jsonl", "--benchmark", "own.jsonl", "--json"),
+    ("compare", "c", "d", "--json", "--fail-if-worse"),
+    ("compare", "c", "d", "--json", "--flips", "--metric", "accuracy"),
+    ("report", "c", "--json"),
+    ("report", "c", "--redact", "redacted", "--json"),
+    ("show", "c", "--json", "--pictures", "2"),
+    ("show", "own", "--json"),
+    ("query", "SELECT * FROM results", "c", "--json"),
+    ("query", "SELECT * FROM scores", "c", "--json"),
+    ("failures", "d", "--json"),
+    ("reviews", "status", "c", "--json"),
+    ("reviews", "sample", "c", "--size", "2", "--json"),
+    ("export", "c", "--json"),
+    ("export", "c", "d", "--format", "csv", "--json"),
+    ("export", "c", "d", "--format", "csv", "--out", "t.csv", "--json"),
+    ("extract", "rows.jsonl", "--out", "read.jsonl", "--json"),
+    ("agents", "list", "--json"),
+    ("list", "--json"),
+    ("list", "chart", "--json"),
+    ("list", "own.jsonl", "--data", "own.jsonl", "--json"),
+    ("list", "catalogue", "--json"),
+    ("list", "--cards", "--json"),
+    ("list", "--runs", "--results", ".", "--json"),
+    ("list", "--published", "--json"),
+    ("recipes", "--json"),
+    ("doctor", "--json"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, lights_folder: Path) -> Iterator[Path]:
+    """Questions, replies, a plan, and the runs of READY."""
+    place = tmp_path_factory.mktemp("schema")
+
+    def write(name: str, rows: list[dict[str, Any]]) -> None:
+        (place / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    numbers = range(6)
+    write(
+        "own.jsonl",
+        [{"id": f"q{n}", "question": f"{n} + 1 = ?", "A": "1", "B": "2", "answer": "AB"[n % 2]} for n in numbers],
+    )
+    write("odd.jsonl", [{"id": "x", "question": "?", "answer": "1"}, {"id": "x", "question": "", "answer": None}])
+    write("replies.jsonl", [{"id": f"q{n}", "reply": "A"} for n in numbers])
+    write("other.jsonl", [{"id": "none", "reply": "A"}])
+    write("rows.jsonl", [{"kind": "choice", "reply": "A", "answer": "A", "options": {"A": "x", "B": "y"}}])
+    (place / "plan.toml").write_text(PLAN)
+    for words in READY:
+        done = call(place, lights_folder, *words)
+        assert done.returncode == 0, done.stderr
+        require_schema("run", done.stdout)
+    for part in ("1/2", "2/2"):
+        call(place, lights_folder, "run", "lights", "-m", "pixels", "--shard", part, "--out", f"s{part[0]}", "--quiet")
+    yield place
+
+
+def call(place: Path, lights_folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    environment = {**os.environ, "PYTHONPATH": str(lights_folder), "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "snellen", *words],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: " ".join(words)[:60])
+def test_what_is_printed_is_as_the_schema_says(words, folder, lights_folder):
+    done = call(folder, lights_folder, *words)
+    assert done.stdout.startswith("{"), done.stdout[:300] + done.stderr
+    command = next(name for name in (" ".join(words[:2]), words[0]) if name in OUTPUTS)
+    require_schema(command, done.stdout)
+
+
+def test_schema_prints_one_object_and_names_what_it_knows(snellen):
+    assert snellen("schema").out.splitlines() == list(OUTPUTS)
+    assert json.loads(snellen("schema", "reviews", "status").out) == schema_of("reviews status")
+    wrong = snellen("schema", "ruun")
+    assert wrong.status == 2 and "run" in wrong.err
