@@ -19,6 +19,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from benchmarks.fika import made
 from servers import fast
 from snellen.media import read_header
 
@@ -217,3 +218,35 @@ async def test_a_server_that_ends_takes_its_runs_along_and_what_was_answered_sta
     await until(lambda: not _children(questions), 15)
     assert not _children(questions)
     assert journal.read_bytes().splitlines()
+
+
+async def test_gold_that_is_restricted_leaves_by_no_tool(questions):
+    """Replies that quote the gold answer are the hardest case: they are right, and stand in the run's own records."""
+    made.whole(questions / "fika.zip", 4)
+    replies = [{"sample_id": f"s{n:03}", "reply": f"It is a Zyxgold {n} Mark II."} for n in range(4)]
+    (questions / "right.jsonl").write_text("".join(json.dumps(row) + "\n" for row in replies))
+    async with driven(questions) as server:
+        told = []
+        run = {
+            "benchmark": "fika",
+            "data": "fika.zip",
+            "model": "replay:right.jsonl",
+            "max_samples": 4,
+            "run": "closed",
+        }
+        for tool, arguments in (
+            ("check", {"benchmark": "fika", "data": "fika.zip", "samples": 4}),
+            ("run", {**run, "wait_seconds": 30}),
+            ("status", {"run": "closed"}),
+            ("score", {"run": "closed", "profile": "all"}),
+            ("answers", {"run": "closed", "profile": "all", "limit": 4}),
+            ("query", {"sql": "SELECT * FROM scores", "runs": ["closed"]}),
+            ("query", {"sql": "SELECT * FROM metrics, runs"}),
+        ):
+            result = await server.session.call_tool(tool, arguments)
+            assert not result.is_error, result.content
+            told.append(result.model_dump_json().lower().encode())
+        assert "may quote" in await server.refused("query", sql="SELECT * FROM results")
+        assert all(word not in text for text in told for word in made.PLANTED)
+        shown = json.loads(told[4])["structured_content"]["answers"]
+        assert len(shown) == 4 and all(each["gold"] is None and "mark" not in each["reply"] for each in shown)

@@ -97,6 +97,7 @@ def show(
 
     Calls no model. Restricted gold answers are not shown. `snellen view` has the same as pages.
     """
+    from snellen.engine.run_folder import JUDGE_RUNS
     from snellen.runs.run import load_run
 
     if verdict is not None and verdict not in VERDICTS:
@@ -106,6 +107,11 @@ def show(
     if pictures and not as_json:
         raise UsageError("--pictures is for --json", "Add --json, or look at the pictures with `snellen view`.")
     opened = load_run(run, trust=moved.trust).moved(moved.data, moved.images)
+    if opened.meta.restricted and opened.meta.spec.benchmark in JUDGE_RUNS:
+        raise UsageError(
+            f"{run} holds questions to a judge, which quote gold answers that are restricted",
+            "Show the answers that were judged: the run without _judged in its name.",
+        )
     chosen = islice(_views(opened, profile, verdict, frozenset(sample or ())), skip, skip + limit)
     if as_json:
         show_json(shown_run(opened, chosen, pictures))

@@ -6,6 +6,7 @@ prints with --json, so `snellen schema COMMAND` describes it.
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from snellen.benchmarks.table.entries import EntryFacts
+from snellen.cli.console import environment_fault, tell_unexpected
 from snellen.cli.json_output import RunFacts, RunsOutput
 from snellen.cli.mcp.children import CALL_BYTES, READ_BYTES, Child, Children, Printed, failure_text
 from snellen.cli.mcp.places import Places
@@ -234,11 +236,18 @@ class Session:
 
     async def query(self, asked: QueryArguments) -> ToolResult:
         """Query runs in SQL."""
-        from snellen.engine.run_folder import runs_in
+        from snellen.engine.run_folder import RunFolder, runs_in
 
         runs = list(map(self._places.run, asked.runs)) or list(map(str, runs_in(self._places.results)))
         if not runs:
             raise UsageError("there are no runs yet", "Start one with the tool run.")
+        if re.search(r"\bresults\b", asked.sql, re.IGNORECASE) and any(
+            RunFolder(run).meta().restricted for run in runs
+        ):
+            raise UsageError(
+                "the table results has replies, which may quote gold answers that are restricted",
+                "Use the tables scores, metrics and runs, or name other runs.",
+            )
         return await self._json(["query", *_option("json", ""), "--", asked.sql, *runs], as_json=False)
 
     async def answers(self, asked: AnswersArguments) -> ToolResult:
@@ -395,8 +404,11 @@ def _tool(
             return ToolResult(f"the arguments of {name} are not as its schema says: {error}", error=True)
         except SnellenError as error:
             return ToolResult(redact(str(error)), error=True)
-        except OSError as error:
-            return ToolResult(redact(f"{error.strerror or error}"), error=True)
+        except Exception as error:  # noqa: BLE001 - the server lives on; the traceback is on standard error
+            refused = environment_fault(error)
+            if refused is None:
+                tell_unexpected(error)
+            return ToolResult(redact(str(refused or f"this is a fault in Snellen: {error!r}")), error=True)
 
     return ServedTool(name, about, schema_of_type(arguments), call, output, read_only)
 
