@@ -55,6 +55,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 importlib.import_module(module.name)
 
 
+@pytest.fixture
+def printed_as_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare each object that a command of this process prints with what `snellen schema` says of it."""
+    from printed_schema import compare_printed
+
+    compare_printed(monkeypatch)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The key that marks this user's runs lies in a folder of the tests' own."""

@@ -12,19 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from printed_schema import DRAFT, require_schema
 from snellen.cli.completion import commands
 from snellen.cli.schema import OUTPUTS, schema_of
-
-DRAFT = jsonschema.Draft202012Validator
-
-
-def require_schema(command: str, text: str) -> None:
-    """Fail if a printed object is not what the schema of the command says."""
-    faults = [
-        (list(fault.absolute_path), fault.message[:300])
-        for fault in DRAFT(schema_of(command)).iter_errors(json.loads(text))
-    ]
-    assert not faults, (command, faults[:5])
 
 
 def test_every_command_with_json_has_a_schema_and_every_schema_a_command():
