@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 PICTURES = {"cup/a.png": (60, 40), "cup/b.png": (40, 60), "toy/c.png": (50, 50)}
 
 

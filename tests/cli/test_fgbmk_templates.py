@@ -70,6 +70,14 @@ def test_templates_are_what_is_left_when_classes_level_and_noun_are_taken_out(sn
     assert words["short"]["stems"] == ["Give {level} names for this {noun}.", "Tell the {level} of the {noun}."]
 
 
+@pytest.mark.usefixtures("printed_as_schema")
+def test_import_build_and_check_print_what_their_schemas_say(snellen, tmp_path):
+    words = ("--from", "fg-bmk", "--path", released(tmp_path / "copy"), "--out", "t.toml", "--json")
+    assert json.loads(snellen("prompts", "import", *words).out)["files"] == ["t.toml"]
+    built(snellen, tmp_path, "--templates", "t.toml", "--json")
+    assert json.loads(snellen("build", "check", "set", "--json").out)["holds"]
+
+
 def test_a_set_built_with_them_asks_in_these_words_and_says_whose_they_are(snellen, tmp_path):
     snellen("prompts", "import", "--from", "fg-bmk", "--path", released(tmp_path / "copy"), "--out", "t.toml")
     table = built(snellen, tmp_path, "--templates", "t.toml")

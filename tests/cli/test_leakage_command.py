@@ -16,6 +16,8 @@ from servers.loopback import ChatHandler, LoopbackServer
 from snellen.cli import main
 from snellen.runs.run import load_run
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 COLOURS = {"red": (200, 0, 0), "green": (0, 160, 0), "blue": (0, 0, 200), "black": (0, 0, 0)}
 
 

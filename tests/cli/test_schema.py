@@ -73,6 +73,9 @@ ASKED = [
     ("failures", "d", "--json"),
     ("reviews", "status", "c", "--json"),
     ("reviews", "sample", "c", "--size", "2", "--json"),
+    ("reviews", "export", "c", "--cases", "all", "--out", "tasks.json", "--json"),
+    ("batch", "write", "chart/digits", "-m", "api:x", "--limit", "2", "--out", "r.jsonl", "--run", "w", "--json"),
+    ("batch", "read", "w", "none.jsonl", "--json"),
     ("export", "c", "--json"),
     ("export", "c", "d", "--format", "csv", "--json"),
     ("export", "c", "d", "--format", "csv", "--out", "t.csv", "--json"),
@@ -105,6 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, lights_folder: Path) -> Ite
     )
     write("odd.jsonl", [{"id": "x", "question": "?", "answer": "1"}, {"id": "x", "question": "", "answer": None}])
     write("replies.jsonl", [{"id": f"q{n}", "reply": "A"} for n in numbers])
+    (place / "none.jsonl").write_text("")
     write("other.jsonl", [{"id": "none", "reply": "A"}])
     write("rows.jsonl", [{"kind": "choice", "reply": "A", "answer": "A", "options": {"A": "x", "B": "y"}}])
     (place / "plan.toml").write_text(PLAN)

@@ -21,6 +21,8 @@ from benchmarks.spatial import official_drawn as drawn
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.cli import main
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 SNELLEN = (sys.executable, "-m", "snellen", "easi", "--model", "embedded")
 QUICK = ("--max-tokens", "4", "-o", "sample-frames=2")
 LONGEST_S = 1800

@@ -31,6 +31,8 @@ from snellen.features.store import Features, import_file, open_store
 from snellen.features.store.labels import from_ids
 from snellen.features.uniformity import uniformity
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 SPLIT = np.array(["train", "test"] * 90, dtype=object)
 LABELS = np.arange(180) // 2 % 5
 CENTRES = np.random.default_rng(0).standard_normal((5, 12))

@@ -28,6 +28,8 @@ from snellen.reports.features.plots import says_sees_plot
 from snellen.runs.evaluate import evaluate
 from snellen.types import IntervalMethod, Metric, Prompt, Response
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 NAMES = ("wren", "tern", "gull")
 HOSTILE = "<script>window.owned=1</script>"
 PER_CLASS = 12

@@ -23,6 +23,8 @@ from snellen.features.store import open_store
 from snellen.features.store.format import StoreMeta, StoreOutput, fingerprint, write_meta, write_table
 from snellen.features.store.labels import from_ids
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 
 @pytest.fixture(scope="module")
 def classes():

@@ -23,6 +23,8 @@ from snellen.features.ranking.similarity import exact_block, float32_error, prep
 from snellen.features.retrieval import retrieval
 from snellen.features.store import import_file
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 TIES = ("pessimistic", "optimistic", "index")
 KS = (1, 3, 10)
 

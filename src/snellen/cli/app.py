@@ -99,7 +99,7 @@ COMMANDS = {
     "agents": ListedCommand("snellen.cli.agents:group", "Install and list agents.", OTHER),
     "list": ListedCommand("snellen.cli.listing:list_all", "List benchmarks, model kinds, profiles and runs.", OTHER),
     "recipes": ListedCommand("snellen.cli.recipes:recipes", "List recipes of sampling, with their sources.", OTHER),
-    "mcp": ListedCommand("snellen.cli.mcp.command:mcp", "Let an agent or editor drive Snellen (MCP).", OTHER),
+    "mcp": ListedCommand("snellen.cli.mcp:mcp", "Let an agent or editor drive Snellen (MCP).", OTHER),
     "schema": ListedCommand(
         "snellen.cli.schema:schema", "Print the JSON Schema of what a command prints with --json.", OTHER
     ),

@@ -99,6 +99,7 @@ def write(
     generation: shared.StudyOptions,
     endpoint: Annotated[shared.EndpointOptions, only("base_url", "max_attempts", "extra_body")],
     media: shared.MediaOptions,
+    as_json: shared.JsonResult = False,
 ) -> None:
     """Write the requests of a run to a file for `vllm run-batch`; nothing is sent.
 
@@ -114,6 +115,10 @@ def write(
     folder = requests.run or default_folder(spec)
     written = write_requests(spec, RunFolder(folder), requests.out, image_paths=requests.image_paths, trust=True)
     name = requests.model.removeprefix("api:")
+    if as_json:
+        file = str(requests.out) if written.requests else None
+        show_json({"run": str(folder), "file": file, "requests": written.requests, "waiting": written.waiting})
+        return
     if written.requests:
         note(f"{written.requests:,} requests of {folder} are in {requests.out}")
         paths = " --allowed-local-media-path FOLDER" if requests.image_paths else ""

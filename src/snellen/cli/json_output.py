@@ -362,6 +362,11 @@ class ImportedDecisions(TypedDict):
     problems: list[str]
 
 
+class ExportedTasks(TypedDict):
+    tasks: int
+    files: list[str]
+
+
 class CardsOutput(TypedDict):
     cards: list[JudgeCard]
 
@@ -384,6 +389,13 @@ class FailuresOutput(TypedDict):
 class BatchesOutput(TypedDict):
     run: str
     batches: list[dict[str, Any]]
+
+
+class WrittenBatch(TypedDict):
+    run: str
+    file: str | None
+    requests: int
+    waiting: int
 
 
 class ReadBatches(TypedDict):

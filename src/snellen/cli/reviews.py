@@ -180,6 +180,7 @@ def export_tasks(
     ),
     show_gold: bool = option("Include the gold answers of a restricted benchmark.", False),
     moved: shared.MovedOptions,
+    as_json: shared.JsonResult = False,
 ) -> None:
     """Export replies as tasks for Label Studio, with the decisions that there are. No task names the model."""
     import msgspec
@@ -208,6 +209,9 @@ def export_tasks(
             part.write_text(review_config(images=embed_images), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}", "Choose another --out.") from error
+    if as_json:
+        show_json({"tasks": count, "files": [str(path), str(path.with_suffix(".xml"))]})
+        return
     print(f"{count:,} tasks written to {path}, the labelling configuration to {path.with_suffix('.xml')}")
 
 

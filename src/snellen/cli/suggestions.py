@@ -457,7 +457,7 @@ COMMAND_OF = {
     for names, command in {
         "eval evaluate infer inference test predict generate start bench": _RUN,
         "benchmark eval-set simple-eval simple_evaluate launch": _RUN,
-        "plot plots visualize visualise html show": _REPORT,
+        "plot plots visualize visualise html": _REPORT,
         "viewer gallery dashboard ui open browse": _VIEW,
         "resume continue retry eval-retry restart redo": _RERUN,
         "benchmarks tasks datasets models ls info profiles": _LIST,

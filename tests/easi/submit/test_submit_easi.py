@@ -16,6 +16,8 @@ from servers.leaderboard import Answer, leaderboard
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS
 from snellen.easi.submit import client, masked, package
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 
 def members(content: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -67,10 +67,6 @@ class Places:
             raise DataError(f"there is no run {name!r}", "The tool list names the runs: what=runs")
         return str(path)
 
-    def id_of(self, folder: str | Path) -> str:
-        """Return the id of a run."""
-        return Path(folder).relative_to(self.results).as_posix()
-
     def new_run(self, name: str) -> Path:
         """Return the folder of a run that may not exist yet. Raises UsageError for a name that is none."""
         if _RUN_NAME.fullmatch(name) is None:
