@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pixel_observer_server import observer_server
+from printed_schema import require_schema
 from snellen.runs.run import load_run
 
 
@@ -111,6 +112,7 @@ def test_questions_like_those_of_another_run_are_the_same_and_compared_in_pairs(
     second = tmp_path / "results" / "acuity-other-like-observer"
     assert sorted(ids(first)) == sorted(ids(second))
     done = snellen("acuity", "observer", second, "--compare", "--json", folder=tmp_path)
+    require_schema("acuity", done.stdout)
     gap, vernier = json.loads(done.stdout)["comparisons"][0]["conditions"]
     assert gap["better"] == "first"
     assert gap["ci95"][0] < 3.2 / 12 < gap["ci95"][1]
@@ -142,6 +144,7 @@ def test_a_survey_asks_every_level_equally_often_and_all_of_them(server, tmp_pat
 
 def test_several_sides_stand_behind_the_names(server, tmp_path):
     done = measure(server, tmp_path, "--sides", "256,512", "--json")
+    require_schema("acuity", done.stdout)
     metrics = json.loads(done.stdout)["runs"][0]["profiles"][0]["metrics"]
     assert [metric["name"] for metric in metrics] == ["threshold/gap@256", "threshold/gap@512"]
     assert '"noun":"conditions","ended":2,"known":2' in done.stderr
@@ -162,6 +165,7 @@ def test_a_dry_run_tells_the_expected_and_the_greatest_number(tmp_path):
     done = snellen("acuity", "--model", "api:x", "--attributes", "gap,vernier", "--dry-run", folder=tmp_path)
     assert "About 184 are expected in all, 288 at most" in done.stderr
     done = snellen("acuity", "--model", "embedded", "--dry-run", "--json", folder=tmp_path)
+    require_schema("acuity", done.stdout)
     (estimate,) = json.loads(done.stdout)["runs"]
     assert 700 <= estimate["expected"] <= estimate["most"] <= 1000
 

@@ -16,6 +16,8 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import locate
 from snellen.benchmarks.vlm2.layout import BY_NAME
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 CUPS = ("red", "blue", "green", "white", "black")
 ANGLES = {"red": 0, "blue": 10, "green": 40, "white": 90, "black": 170}
 """Where each cup's images lie on a circle, in degrees; a toy has those of the red cup."""
@@ -100,7 +102,7 @@ def test_distractors_are_the_nearest_images_of_other_objects_of_the_kind(snellen
 def test_the_same_seed_gives_the_same_files_and_another_one_others(snellen, tmp_path, things):
     files = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        built(snellen, "oc", "--images", things, "--out", tmp_path / name, "--seed", seed)
+        built(snellen, "oc", "--images", things, "--out", tmp_path / name, "--seed", seed, "--json")
         files.append((tmp_path / name / "jsonl/oc/vanilla/oc_grp.jsonl").read_bytes())
     assert files[0] == files[1] != files[2]
     assert json.loads((tmp_path / "a/built_oc.json").read_text())["distractors"] == "drawn"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from printed_schema import require_schema
 from servers.batches import KEY, MODEL, BatchServer, Plan
 
 SNELLEN = [sys.executable, "-m", "snellen"]
@@ -47,6 +48,7 @@ def test_a_run_with_images_is_asked_by_batch_of_each_service(tmp_path: Path, ser
     meta = json.loads((tmp_path / "run/run_meta.json").read_text())
     assert meta["environment"]["batches"] == {"service": service, "batches": 1, "answers": 12}
     listed = snellen("batch", "list", str(tmp_path / "run"), "--json")
+    require_schema("batch list", listed.stdout)
     (row,) = json.loads(listed.stdout)["batches"]
     assert (row["state"], row["rows"], row["answered"], row["open"]) == ("taken", 12, 12, False)
     report = snellen("report", str(tmp_path / "run"), "--out", str(tmp_path / "report.html"))
@@ -74,6 +76,7 @@ def test_batches_are_listed_and_cancelled_by_their_run(tmp_path: Path, service: 
         assert "pay for them twice" in " ".join(without.stderr.split())
         cancelled = snellen("batch", "cancel", str(tmp_path / "run"), "--json")
         assert cancelled.returncode == 0, cancelled.stderr
+        require_schema("batch cancel", cancelled.stdout)
         assert json.loads(cancelled.stdout)["batches"][0]["rows"] == 12
         assert server.calls["cancel"] == 1
         server.plan.seconds = 0.1

@@ -9,6 +9,8 @@ import pytest
 from snellen.runs.reviews.decisions import VerdictReview
 from snellen.runs.reviews.journal import ReviewJournal
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 
 @pytest.fixture
 def run(snellen):
@@ -46,6 +48,8 @@ def test_decisions_go_to_label_studio_and_back_and_status_counts_them(snellen, r
     (tmp_path / "done.json").write_text(json.dumps(rows))
     added = snellen("reviews", "import", run, "done.json", "--reviewer", "1=ada", "--reviewer", "2=bob")
     assert added.status == 0 and "8 decisions added to results/a/reviews.jsonl" in added.out
+    again = snellen("reviews", "import", run, "done.json", "--reviewer", "1=ada", "--reviewer", "2=bob", "--json")
+    assert json.loads(again.out)["imported"] == 0
     state = json.loads(snellen("reviews", "status", run, "--json").out)["runs"][0]
     assert state["cases"] == 4 and state["reviewers"] == {"ada": 4, "bob": 4}
     assert state["decisions"] == {"right": 1, "ambiguous": 2}

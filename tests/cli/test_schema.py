@@ -93,6 +93,40 @@ ASKED = [
 ]
 
 
+ELSEWHERE = {
+    "judge": "cli/test_show.py",
+    "acuity": "cli/test_acuity_command.py",
+    "watch": "training/test_watch.py",
+    "easi": "easi/test_easi_command.py",
+    "subset": "runs/test_subset.py",
+    **dict.fromkeys(("batch list", "batch cancel"), "cli/test_cli_batch.py"),
+    "reviews import": "cli/test_reviews.py",
+    "reviews card": "runs/reviews/test_judge_card.py",
+    "submit easi": "easi/submit/test_submit_easi.py",
+    **dict.fromkeys(("prompts import", "build questions", "build check"), "cli/test_fgbmk_templates.py"),
+    "build boxes": "cli/test_build_boxes.py",
+    "build linking": "cli/test_build_linking.py",
+    "features acuity": "features/test_acuity_thresholds.py",
+    **dict.fromkeys(("features alignment", "features cka"), "features/test_alignment.py"),
+    "features attack": "features/test_attack.py",
+    "features probe": "features/test_probe.py",
+    "features report": "features/test_features_page.py",
+    **dict.fromkeys(("features retrieval", "features knn"), "features/test_retrieval.py"),
+    **dict.fromkeys(("features extract", "features import"), "features/test_extract.py"),
+}
+"""Commands whose inputs take more to make, and the file of tests that compares what they print."""
+UNCOMPARED = {"read", "answer", "build curate"}
+"""Commands that no test calls with --json to its end: the first two print as `run` does, by the same function."""
+
+
+def test_every_command_is_compared_with_its_schema_here_or_elsewhere():
+    here = {next(name for name in (" ".join(words[:2]), words[0]) if name in OUTPUTS) for words in (*READY, *ASKED)}
+    assert here | ELSEWHERE.keys() | UNCOMPARED == set(OUTPUTS)
+    for file in ELSEWHERE.values():
+        text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
+        assert "printed_as_schema" in text or "require_schema" in text, file
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, lights_folder: Path) -> Iterator[Path]:
     """Questions, replies, a plan, and the runs of READY."""

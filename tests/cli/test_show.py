@@ -15,6 +15,8 @@ from snellen import evaluate
 from snellen.benchmarks import registry
 from snellen.media import read_header
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 SECRET = replace(ARITHMETIC, name="secret", restricted=True)
 
 
@@ -60,6 +62,7 @@ def test_questions_to_a_judge_that_quote_a_restricted_gold_answer_are_not_shown(
     with made.FikaJudge("key-of-the-judge") as judge:
         words = ("--data", "fika.zip", "--judge", "api:stub-judge", "--judge-base-url", judge.url)
         snellen("run", "fika", "-m", "replay:replies.jsonl", "--out", "run", "--quiet", *words)
+        snellen("judge", "run", "--model", "api:stub-judge", "--base-url", judge.url, "--json")
     assert b"zyxgold" not in snellen("show", "run").out.lower().encode()
     said = snellen("show", "run_judged")
     assert said.status == 2 and "restricted" in said.err and "Zyxgold" not in said.out + said.err

@@ -24,6 +24,8 @@ from snellen.errors import UsageError
 from snellen.reports import runs as reporting
 from snellen.runs.run import load_run
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 NAMED = "local:Qwen/Qwen3-VL-8B-Instruct"
 
 
@@ -203,7 +205,6 @@ def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
         (["--reference", "openvlm"], "is unknown"),
         (["--reference", "easi", "--show-gold"], "excludes --out"),
         (["--faults", "vsi-null"], "require --reference"),
-        (["--json"], "require --reference"),
         (["--reference", "easi", "--faults", "no-such"], "no fault 'no-such'"),
     ],
 )

@@ -31,6 +31,8 @@ from snellen.scoring.psychometrics.curve import RIGHT, WRONG, seen
 from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate
 from snellen.scoring.psychometrics.posterior import Posterior
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 OPTIONS = tuple("abcdefgh")
 
 

@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 torch = pytest.importorskip("torch")
 
 from msgspec.structs import replace  # noqa: E402

@@ -20,6 +20,7 @@ import pytest
 from msgspec import structs
 from pictures import data_set, jpeg
 
+from printed_schema import require_schema
 from snellen.errors import DataError, FingerprintError, UnsafeArchiveError, UsageError
 from snellen.features import open_store
 from snellen.features.encoders import open_encoder
@@ -268,6 +269,7 @@ def test_a_killed_extraction_goes_on_and_ends_as_one_that_was_never_killed(tmp_p
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == 400
+    require_schema("features extract", done.stdout)
     assert resumed[-1] > resumed[0]
     one, other = open_store(tmp_path / "whole", "patch_mean"), open_store(tmp_path / "s")
     assert one.ids.tolist() == other.ids.tolist()
@@ -282,6 +284,7 @@ def test_commands_import_and_measure_and_say_the_protocol(tmp_path):
     split = np.array(["train"] * 40 + ["test"] * 20)
     np.savez(tmp_path / "f.npz", emb=values, labels=labels, split=split)
     made = cli("features", "import", tmp_path / "f.npz", "--key", "features=emb", "--json")
+    require_schema("features import", made.stdout)
     assert json.loads(made.stdout)["splits"] == {"train": 40, "test": 20}
     found = json.loads(cli("features", "retrieval", tmp_path / "f", "--json").stdout)
     assert found["settings"]["protocol"] == "query/gallery"

@@ -15,6 +15,8 @@ from snellen.errors import DataError
 from snellen.questions.generate import BuildSettings, generate
 from snellen.questions.verify import verify_set
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:

@@ -15,6 +15,8 @@ from snellen.runs.evaluate import evaluate
 from snellen.scoring.statistics import wilson
 from snellen.types import MediaSettings, Response, Usage
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 ATTRIBUTES = {"attributes": "gap", "sides": "64,128", "most": "8"}
 
 

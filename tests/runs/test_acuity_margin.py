@@ -22,6 +22,8 @@ from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimat
 from snellen.scoring.psychometrics.posterior import Posterior
 from snellen.types import MediaSettings
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 
 def measured(name: str, threshold: float, state: str = "settled") -> ConditionResult:
     condition = plan({"attributes": name}).conditions[0]

@@ -30,6 +30,8 @@ from snellen.scoring.rubric import load_rubric
 from snellen.scoring.statistics.item_response import estimate_whole
 from snellen.types import Prompt, Response, Sample, Score, Text, Usage
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 N, MODELS = 80, 12
 
 

@@ -20,6 +20,8 @@ from snellen.cli import main
 from snellen.models import embedded
 from tracker_records import tensorboard_records
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 COMMON = ("--benchmark", "chart/digits", "--max-tokens", 4, "--settle", 0.5, "--poll", 0.1, "--quiet")
 
 

@@ -457,7 +457,7 @@ class WatchOutput(TypedDict):
     out: str
     page: str | None
     points: list[WatchPoint]
-    incomplete: list[str]
+    incomplete: dict[str, str]
 
 
 class ComparedSide(TypedDict):

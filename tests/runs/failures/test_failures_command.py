@@ -16,6 +16,8 @@ from snellen.models.trace import Step
 from snellen.runs.failures import answers, review, rules
 from snellen.types import Failure, Prompt, Record, Response, Sample, Score, Text
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 GOLD = Sample("a", Prompt((Text("Which camera?"),)), "Canon EOS R5", "short", meta={"aliases": ["Canon R5"]})
 WRONG = Score(0.0, "Nikon Z9", "wrong")
 

@@ -11,6 +11,8 @@ from snellen.benchmarks import registry
 from snellen.cli import main
 from snellen.scoring.statistics import wilson
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch, tmp_path):
