@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pathlib import PurePath
 from typing import Any
 
 from snellen.cli.console import show_json
 from snellen.cli.option_parsing import argument
 from snellen.errors import UsageError
+from snellen.types import Interval
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _HERE = "snellen.cli.json_output:"
@@ -98,9 +100,7 @@ def schema_of_type(*types: Any) -> dict[str, Any]:
     """Return the JSON Schema of a type, or of several; objects have no other fields than those that are named."""
     from msgspec.json import schema_components
 
-    schemas, definitions = schema_components(
-        types, schema_hook=lambda _: {"type": "string"}, ref_template="#/$defs/{name}"
-    )
+    schemas, definitions = schema_components(types, schema_hook=_special, ref_template="#/$defs/{name}")
     whole: dict[str, Any] = {"$schema": DIALECT}
     if len(schemas) > 1:
         whole["anyOf"] = list(schemas)
@@ -112,6 +112,15 @@ def schema_of_type(*types: Any) -> dict[str, Any]:
         whole["$defs"] = definitions
     _close(whole)
     return whole
+
+
+def _special(kind: type) -> dict[str, Any]:
+    """Return the schema of a type that JSON has no word for: paths are printed as text, intervals as two numbers."""
+    if issubclass(kind, PurePath):
+        return {"type": "string"}
+    if issubclass(kind, Interval):
+        return {"type": "array", "prefixItems": [{"type": "number"}] * 2, "items": False, "minItems": 2}
+    raise NotImplementedError(kind)
 
 
 def _close(node: Any) -> None:
