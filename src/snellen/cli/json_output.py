@@ -1,5 +1,7 @@
 """Shapes of what commands print with --json, for `snellen schema`: objects that no Struct of a lower package describes whole.
 
+Those of groups of commands stand in `json_output_of_groups.py`.
+
 No `from __future__ import annotations` here: `NotRequired` of a TypedDict has to be known when the class is made.
 """
 
@@ -18,17 +20,12 @@ from snellen.runs.merge import MergedPart
 from snellen.runs.ranking import Ranking
 from snellen.runs.recipes import Recipe
 from snellen.runs.reproduce import ProtocolSetting, ReproducedFigure
-from snellen.runs.reviews.audit_sample import AuditSample
-from snellen.runs.reviews.judge_card import JudgeCard
-from snellen.runs.reviews.status import AuditProgress
 from snellen.runs.threshold_check import ThresholdCheck
 from snellen.scoring.extract.batch import Tally
 from snellen.types import Metric
 
 OPEN = frozenset({"ProfileScores", "Comparison", "PairedPart"})
 """Objects to which a benchmark or a kind of comparison adds fields of its own."""
-LinkingCounts = dict[str, int]
-ReportSummary = dict[str, Any]
 
 
 class ErrorFacts(TypedDict):
@@ -323,54 +320,6 @@ class RuleOutput(TypedDict):
     agree: int
 
 
-class PairFacts(TypedDict):
-    reviewers: list[str]
-    kappa: dict[str, Any]
-    decisions: list[list[Any]]
-
-
-class AnswerId(TypedDict):
-    sample_id: str
-    repeat: int
-
-
-class ReviewFacts(TypedDict):
-    run: str
-    lines: int
-    cases: int
-    decisions: dict[str, int]
-    reviewers: dict[str, int]
-    alpha: dict[str, Any]
-    pairs: list[PairFacts]
-    disputed: list[AnswerId]
-    adjudicated: int
-    audit: AuditProgress | None
-    faults: list[str]
-
-
-class ReviewsOutput(TypedDict):
-    runs: list[ReviewFacts]
-
-
-class DrawnSample(AuditSample, frozen=True, kw_only=True):
-    written: bool
-
-
-class ImportedDecisions(TypedDict):
-    imported: int
-    skipped: dict[str, int]
-    problems: list[str]
-
-
-class ExportedTasks(TypedDict):
-    tasks: int
-    files: list[str]
-
-
-class CardsOutput(TypedDict):
-    cards: list[JudgeCard]
-
-
 class LabelledRunFacts(TypedDict):
     path: str
     model: str
@@ -384,29 +333,6 @@ class LabelledRunFacts(TypedDict):
 class FailuresOutput(TypedDict):
     runs: list[LabelledRunFacts]
     pages: NotRequired[str]
-
-
-class BatchesOutput(TypedDict):
-    run: str
-    batches: list[dict[str, Any]]
-
-
-class WrittenBatch(TypedDict):
-    run: str
-    file: str | None
-    requests: int
-    waiting: int
-
-
-class ReadBatches(TypedDict):
-    run: str
-    answered: int
-    failed: int
-    again: int
-    missing: int
-    strange: int
-    state: str
-    ok: int
 
 
 class LeakageOutput(Panel, frozen=True, kw_only=True):
@@ -490,99 +416,9 @@ class BlankOutput(BlankControl, frozen=True, kw_only=True):
     run: str | None
 
 
-class MeasureOutput(TypedDict):
-    """A measure of features; `conditions` are those of `snellen features acuity`, which has no store."""
-
-    store: NotRequired[str]
-    measure: str
-    settings: dict[str, Any]
-    metrics: list[Metric]
-    conditions: NotRequired[list[dict[str, Any]]]
-    notes: list[str]
-    published: NotRequired[list[Any]]
-
-
-class StoredArray(TypedDict):
-    width: int
-    dtype: str
-
-
-class StoredTokens(TypedDict):
-    tokens: int
-    width: int
-    dtype: str
-
-
-class StoreOutput(TypedDict):
-    store: str
-    rows: int
-    missing: int
-    splits: dict[str, int] | list[str]
-    classes: int
-    several_labels: bool
-    outputs: dict[str, StoredArray]
-    patch_tokens: NotRequired[StoredTokens]
-    fingerprint: str
-    notes: list[str]
-
-
 class DoctorOutput(TypedDict):
     faults: int
     findings: list[dict[str, Any]]
-
-
-class AgentFacts(TypedDict):
-    """An agent; `folder` and `digest` where it is installed, `verified` with --verify."""
-
-    name: str
-    version: str
-    installed: bool
-    folder: NotRequired[str]
-    digest: NotRequired[str]
-    verified: NotRequired[bool]
-
-
-class AgentsOutput(TypedDict):
-    agents: list[AgentFacts]
-
-
-class ImportedPrompts(TypedDict):
-    files: list[str]
-    benchmarks: list[str]
-    notes: list[str]
-
-
-class MeanScore(TypedDict):
-    value: float | None
-    of: int
-    benchmarks: NotRequired[int]
-    evaluated: NotRequired[int]
-
-
-class EasiOutput(TypedDict):
-    model: str
-    folder: str
-    benchmarks: dict[str, dict[str, Any]]
-    average: MeanScore
-    log: str
-    easi_results: dict[str, Any] | None
-    exit_code: int
-    go_on: NotRequired[str]
-    submission: NotRequired[dict[str, Any]]
-
-
-class SubmitOutput(TypedDict):
-    folder: str
-    endpoint: str
-    payload: dict[str, Any]
-    request_bytes: int | None
-    upload: str
-    zip_bytes: int
-    reply_characters: int | None
-    average: MeanScore
-    incomplete: Any
-    sent: bool
-    reply: dict[str, Any] | None
 
 
 class ReferenceOutput(TypedDict):
@@ -590,17 +426,3 @@ class ReferenceOutput(TypedDict):
     rule: dict[str, Any]
     models: list[Any]
     leaderboard: dict[str, Any] | None
-
-
-class BuildCheck(TypedDict):
-    name: str
-    questions: int
-    parts: list[dict[str, Any]]
-    claims: list[dict[str, Any]]
-    holds: bool
-
-
-class CurateOutput(TypedDict):
-    work: str
-    stages: dict[str, Any]
-    pack: dict[str, Any] | None
