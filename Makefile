@@ -107,7 +107,8 @@ $(BIN)/python:
 	  fi; \
 	done; echo "Python 3.11 or newer is needed, and was not found." >&2; exit 1
 
-# The version of the package is in its __init__.py. torch first, so that a failure of the largest download is seen at once; with torchvision, which must fit it.
+# torch first, so that a failure of the largest download is seen at once; with torchvision, which must fit it. The version of
+# the package stands in its __init__.py.
 $(VENV)/.installed-local: pyproject.toml constraints.txt src/snellen/__init__.py | $(BIN)/python
 	$(PIP) torch torchvision
 	$(PIP) --editable '.[local,features]'
