@@ -18,9 +18,11 @@ from snellen.errors import FingerprintError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.runs.perform import perform
+from snellen.runs.scoring import by_reader
 from snellen.scoring.scorers import by_kind, reading_of
+from snellen.scoring.scores import score_record
 from snellen.scoring.structured import MOST_CHECKS, answer_in, reading_answers
-from snellen.types import Generation, Prompt, Sample, Text
+from snellen.types import Generation, Prompt, Record, Response, Sample, Text
 
 OWN = {
     "type": "object",
@@ -181,6 +183,17 @@ def test_a_reply_is_its_field_or_unparseable_with_the_reason(reply: str, reason:
     assert reading is not None and score.reason == reading.reason == reason
     assert score.verdict == ("correct" if reason is None else "invalid")
     assert reason or (reading.stage, reply[slice(*reading.places[0])]) == ("declared", "B")
+
+
+def test_a_readers_quote_of_a_reply_that_broke_its_schema_is_read_as_text():
+    options = {"A": "robin", "B": "wren"}
+    sample = shown("choice", "B", OWN, options)
+    record = Record("1", "ok", 0, Response("Surely the wren, sir."))
+    scorer = reading_answers(by_kind)
+    unread = score_record(sample, record, scorer)
+    assert unread.verdict == "invalid"
+    score = by_reader(sample, record, '{"quote": "wren", "option": "B"}', scorer, unread)
+    assert (score.verdict, score.extracted, score.detail["stage"]) == ("correct", "B", "reader")
 
 
 KINDS = st.sampled_from(
