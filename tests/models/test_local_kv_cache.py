@@ -202,7 +202,7 @@ async def test_the_cache_that_a_checkpoint_names_is_set_aside(opened, monkeypatc
 
 
 async def test_attention_is_torchs_scaled_dot_product_in_both_towers(opened):
-    for spec in ("", "embedded"):
+    for spec in ("", f"local:{embedded.path()}"):
         config = (await opened(spec))._loaded.model.config
         parts = (config, config.text_config, config.vision_config)
         assert [part._attn_implementation for part in parts] == ["sdpa"] * 3
