@@ -213,9 +213,7 @@ def lasting_name(name: str) -> str:
         return name
     name = as_hub(name)
     if name.startswith(HUB) or task_folder(name) is not None:
-        from snellen.benchmarks.table.hub_tasks import lasting_name as of_task  # the hub's client; few names need it
-
-        return of_task(name)
+        return str(import_module("snellen.benchmarks.table.hub_tasks").lasting_name(name))
     return str(Path(name).expanduser().absolute())
 
 
