@@ -19,7 +19,7 @@ from servers.hub import COMMIT, FolderHub, standing_in
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table import hub_tasks
-from snellen.errors import DataError
+from snellen.errors import DataError, UsageError
 from snellen.formats.eval_yaml import EvalFile, read_card, read_eval_yaml
 from snellen.models.base import Model
 from snellen.scoring.rules.inspect_scorers import chosen_letters, rule_of
@@ -244,6 +244,11 @@ def test_any_bytes_are_a_file_or_an_error(data: bytes):
         assert isinstance(read_eval_yaml(b"tasks:\n" + data, "file"), EvalFile)
     except DataError as error:
         assert str(error).startswith("file")
+
+
+def test_another_style_of_prompt_is_refused_where_the_file_says_the_whole_text(tmp_path: Path):
+    with pytest.raises(UsageError, match="declares the whole text"):
+        list(registry.find(str(circle(tmp_path / "set"))).samples(Data(options={"prompt": "question"})))
 
 
 def test_what_a_row_puts_into_a_template_is_no_field(tmp_path: Path):

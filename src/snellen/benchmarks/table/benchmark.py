@@ -221,6 +221,10 @@ def _chosen(declaration: Declaration, data: Data) -> Declaration:
     if style is not None:
         if style not in ("letters", "question", "kit-mcq"):
             raise UsageError(f"-o prompt={style}: letters or question was expected")
+        if declaration.prompt.template:
+            raise UsageError(
+                f"-o prompt={style}: {declaration.name} declares the whole text of its prompts", "Omit -o prompt."
+            )
         prompt = structs.replace(declaration.prompt, style=style)
         declaration = structs.replace(declaration, prompt=prompt)
     if without is not None:

@@ -155,7 +155,7 @@ def _column(spec: CellSpec) -> str:
 def _prompt(surveyed: Survey) -> str:
     rules = surveyed.rules
     if not rules.adds_request and (rules.declared or not is_plain(rules.declaration.prompt)):
-        return f"prompt: {rules.declaration.prompt.style}"
+        return f"prompt: {'a declared text' if rules.declaration.prompt.template else rules.declaration.prompt.style}"
     media = f"{_media(surveyed)}, " if surveyed.images else ""
     if rules.in_question or (rules.declaration.prompt.style == "question" and not rules.adds_request):
         return f"prompt: {media}the question as it stands"
