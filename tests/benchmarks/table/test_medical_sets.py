@@ -224,7 +224,10 @@ def test_a_damaged_scan_is_named_by_the_check(tmp_path: Path, capsys: pytest.Cap
     table, _ = own_table(tmp_path)
     (tmp_path / "ct.dcm").write_bytes((tmp_path / "ct.dcm").read_bytes()[:140])
     main(["check", str(table)])
-    assert "ct.dcm is no JPEG, PNG, WebP, GIF, BMP, TIFF, HEIC, AVIF, JPEG XL or DICOM, or is cut off" in capsys.readouterr().out
+    assert (
+        "ct.dcm is no JPEG, PNG, WebP, GIF, BMP, TIFF, HEIC, AVIF, JPEG XL or DICOM, or is cut off"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_scan_that_was_cut_in_its_pixels_is_named_by_the_check(
