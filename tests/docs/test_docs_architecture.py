@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "snellen"
 PAGE = ROOT / "docs" / "architecture.md"
+CHANGES = ROOT / "docs" / "where-to-change.md"
 PATH = re.compile(r"`([\w./-]+(?:\.(?:py|toml|md|txt)|/))`")
 OF_A_RUN = {"traces/"}
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -20,8 +21,8 @@ def test_the_drawing_is_up_to_date():
     assert drawn == architecture_drawing.drawing(), "run: python scripts/architecture_drawing.py"
 
 
-def test_every_path_of_the_page_exists():
-    paths = set(PATH.findall(PAGE.read_text(encoding="utf-8"))) - OF_A_RUN
+def test_every_path_of_the_pages_exists():
+    paths = {path for page in (PAGE, CHANGES) for path in PATH.findall(page.read_text(encoding="utf-8"))} - OF_A_RUN
     assert len(paths) > 60
     # A bare name such as `locate.py` stands for the file of each benchmark family.
     missing = [

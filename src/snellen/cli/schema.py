@@ -20,6 +20,7 @@ _MEASURE = (f"{_GROUPS}MeasureOutput",)
 OUTPUTS: dict[str, tuple[str, ...]] = {
     "run": (*_RUNS, f"{_HERE}DryRun", f"{_HERE}PlanOutput", f"{_HERE}PlanDryRun"),
     "rerun": _RUNS,
+    "demo": _RUNS,
     "judge": (*_RUNS, f"{_HERE}DryRun"),
     "read": (*_RUNS, f"{_HERE}DryRun"),
     "import": _RUNS,
