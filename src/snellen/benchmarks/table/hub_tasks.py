@@ -149,7 +149,8 @@ def _file(place: Place) -> EvalFile | None:
     if data is None:
         if place.task:
             raise DataError(
-                f"{place.name} has no {TASK_FILE}, and so no task {place.task!r}", f"Name {place.name} alone."
+                f"{place.name} has no {TASK_FILE}, and so no task {place.task!r}; offline it may not be cached",
+                f"Name {place.name} alone, or unset HF_HUB_OFFLINE.",
             )
         return None
     return read_eval_yaml(data, _where(place))
