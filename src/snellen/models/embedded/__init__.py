@@ -47,8 +47,8 @@ def open_model(name: str, options: ModelOptions) -> LocalModel:
         return EmbeddedModel(str(path()), options)
     if missing := [package for package in ("torch", "transformers") if find_spec(package) is None]:
         raise MissingExtraError(
-            f"{option} with --model embedded needs {' and '.join(missing)}; without it, NumPy answers.",
-            f"Omit {option}, or add the extra. {install_hint('local')}",
+            f"{option} with --model embedded needs {' and '.join(missing)}, not installed here.",
+            f"Omit {option}, and NumPy answers; or add the extra. {install_hint('local')}",
         )
     return open_local(str(path()), options, "embedded")
 
