@@ -249,7 +249,7 @@ def _datasets(group: Any, kind: type[Any], file: Path) -> Iterator[tuple[str, An
     found: list[tuple[str, Any]] = []
 
     def visit(name: str, entry: Any) -> bool | None:
-        if isinstance(entry, kind):
+        if isinstance(entry, kind) and isinstance(name, str):  # bytes where a name is not UTF-8
             found.append((name, entry))
         return True if len(found) > MAX_DATASETS else None  # a value ends the visit
 
