@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from printed_schema import require_schema
 from snellen.cli import view
 
 WITHOUT_TORCH = """
@@ -36,6 +37,7 @@ def test_demo_runs_without_torch_and_a_second_call_continues(tmp_path):
     assert again.returncode == 0, again.stderr
     line, opened = again.stdout.rstrip().rsplit("\n", 1)
     assert opened == f"OPENED {page.as_uri()}"
+    require_schema("demo", line)
     chart, acuity = json.loads(line)["runs"]
     assert (chart["state"], chart["totals"]["ok"], chart["report"]) == ("complete", 54, "tried/chart/report.html")
     assert acuity["state"] == "complete" and (tmp_path / acuity["report"]).is_file()

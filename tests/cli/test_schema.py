@@ -94,6 +94,7 @@ ASKED = [
 
 
 ELSEWHERE = {
+    "demo": "cli/test_demo_command.py",
     "judge": "cli/test_show.py",
     "acuity": "cli/test_acuity_command.py",
     "watch": "training/test_watch.py",
@@ -113,6 +114,7 @@ ELSEWHERE = {
     "features report": "features/test_features_page.py",
     **dict.fromkeys(("features retrieval", "features knn"), "features/test_retrieval.py"),
     **dict.fromkeys(("features extract", "features import"), "features/test_extract.py"),
+    **dict.fromkeys(("features zero-shot", "features image-text"), "features/test_image_text.py"),
 }
 """Commands whose inputs take more to make, and the file of tests that compares what they print."""
 UNCOMPARED = {"read", "answer", "build curate"}

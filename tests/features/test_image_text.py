@@ -37,6 +37,9 @@ NAMES = ["sooty albatross", "wren", "barn owl", "crow"]
 TEMPLATES = ["a photo of a {}.", "a blurry picture of the {}!", "{}"]
 
 
+pytestmark = pytest.mark.usefixtures("printed_as_schema")
+
+
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory):
     """Names of tiny dual encoders with random weights: of open_clip, and CLIP and SigLIP of transformers."""

@@ -70,6 +70,7 @@ class RunRow(TypedDict):
     empty: NotRequired[str | None]
     imported: NotRequired[dict[str, Any]]
     profiles: NotRequired[Profiles]
+    report: NotRequired[str]
     error: NotRequired[ErrorFacts]
 
 

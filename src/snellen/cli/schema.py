@@ -58,7 +58,10 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "build linking": (f"{_GROUPS}LinkingCounts",),
     "build curate": (f"{_GROUPS}CurateOutput",),
     "prompts import": (f"{_GROUPS}ImportedPrompts",),
-    **{f"features {name}": _MEASURE for name in ("acuity", "alignment", "attack", "cka", "probe", "retrieval", "knn")},
+    **{
+        f"features {name}": _MEASURE
+        for name in ("acuity", "alignment", "attack", "cka", "probe", "retrieval", "knn", "zero-shot", "image-text")
+    },
     "features extract": (f"{_GROUPS}StoreOutput",),
     "features import": (f"{_GROUPS}StoreOutput",),
     "features report": (f"{_GROUPS}ReportSummary",),
