@@ -179,7 +179,7 @@ def test_every_command_of_the_first_pages_runs_after_their_install_line(wheel, s
     skipped = set()
     for page in PAGES:
         asked = commands(page)
-        assert asked[0] == "pip install '.[local]'", page
+        assert asked[0] == "pip install 'snellen[local]'", page
         for command in asked:
             if beginning := next((begins for begins in ELSEWHERE if command.startswith(begins)), None):
                 skipped.add(beginning)
@@ -205,6 +205,7 @@ def test_the_core_alone_reads_workbooks_asks_models_behind_an_api_and_shows_them
         "snellen score results/my-gpt-6-astra --profile all",
         "snellen report results/my-gpt-6-astra",
         "snellen export results/my-gpt-6-astra --format vlmevalkit",
+        "snellen demo",
         "snellen list",
         "snellen doctor",
         "snellen run my.xlsx --model embedded",
