@@ -211,6 +211,7 @@ def _linked(folder):
 def _claims(folder):
     np.save(folder / "a.npy", X)
     (folder / "a.npy").write_bytes((folder / "a.npy").read_bytes().replace(b"(4, 2)", b"(9, 2)"))
+    np.save(folder / "l.npy", Y)
     return folder / "a.npy", folder / "l.npy"
 
 
