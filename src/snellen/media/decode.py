@@ -38,7 +38,6 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions
 from snellen.media.dicom import dicom_image, is_dicom, read_layout
 from snellen.media.geotiff import NO_DATA, band_image, no_data_of
-from snellen.media.newer_formats import NewerFormat, newer_format, newer_layout, open_newer
 from snellen.media.sample_range import to_8_bits, window_range
 from snellen.text import GIT_LFS_START
 from snellen.types import Blob, Image, MediaSettings
@@ -46,7 +45,7 @@ from snellen.types import Blob, Image, MediaSettings
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "dicom"] | NewerFormat
+Format: TypeAlias = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "dicom", "heic", "avif", "jxl"]
 
 PIXEL_LIMIT = 200_000_000
 PIXEL_LIMIT_VARIABLE = "SNELLEN_MAX_IMAGE_PIXELS"
@@ -317,8 +316,17 @@ def _opened(data: bytes) -> PillowImage:
     """Open an image by Pillow or a plug-in of it, limited to the formats that are accepted."""
     from PIL import Image as pillow
 
-    newer = newer_format(data)
-    return pillow.open(BytesIO(data), formats=FORMATS) if newer is None else open_newer(data, newer)
+    if _may_be_newer(data):
+        from snellen.media.newer_formats import newer_format, open_newer
+
+        if (newer := newer_format(data)) is not None:
+            return open_newer(data, newer)
+    return pillow.open(BytesIO(data), formats=FORMATS)
+
+
+def _may_be_newer(data: bytes) -> bool:
+    """Return True for the first bytes of a HEIC, AVIF or JPEG XL, and of other files in boxes."""
+    return data[4:8] in (b"ftyp", b"JXL ") or data[:2] == b"\xff\x0a"
 
 
 def to_rgb(image: PillowImage, window: str = "file", absent: float | None = None) -> PillowImage:
@@ -381,9 +389,12 @@ def read_header(data: bytes) -> Header | None:
             return _webp(data)
         if data[:6] in (b"GIF87a", b"GIF89a"):
             return _gif(data)
-        if (newer := newer_format(data)) is not None:
-            width, height, turn = newer_layout(data, newer)
-            return Header(newer, width, height, _upright_or(turn), plain=False)
+        if _may_be_newer(data):
+            from snellen.media.newer_formats import newer_format, newer_layout  # few runs have such images
+
+            if (newer := newer_format(data)) is not None:
+                width, height, turn = newer_layout(data, newer)
+                return Header(newer, width, height, _upright_or(turn), plain=False)
         if data[:2] == b"BM":
             return _bmp(data)
         if is_dicom(data):
