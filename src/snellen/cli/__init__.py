@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 from collections.abc import Sequence
+
+# An address of data rather than of a server; which commands read it is in snellen.cli.addresses.
+MAY_BE_DATA = re.compile(
+    r"(?:^|=)(?!https?:)\w+://|^https?://\S+\.(?:csv|tsv|jsonl?|parquet|arrow|feather|xlsx|toml|zip|tar|t?gz)$", re.I
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +67,7 @@ def _main(arguments: list[str]) -> int:
             arguments = with_omitted_values(arguments)
             root = get_command(build(arguments))
             arguments, page = requested(root, arguments)
-            if any("://" in word for word in arguments):
+            if any(MAY_BE_DATA.search(word) for word in arguments):
                 from snellen.cli.addresses import with_local_copies
 
                 arguments = with_local_copies(root, arguments)
