@@ -36,27 +36,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def page(browser: Any, site: str) -> Iterator[Any]:
-    """One tab for all pages: the theme's scripts stay in its cache."""
-    with opened(browser, f"{site}/index.html") as tab:
+@pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: shape[1])
+def page(browser: Any, site: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """One tab for all pages: the theme's scripts stay in its cache. The theme is chosen when a page opens."""
+    width, theme = request.param
+    with opened(browser, f"{site}/index.html", width=width, theme=theme) as tab:
         yield tab
 
 
 @pytest.mark.parametrize("name", sorted(page.stem for page in Path(DOCS).glob("*.md")))
-def test_a_page_fits_in_both_themes_and_axe_finds_nothing(page, site, name):
+def test_a_page_fits_its_window_and_axe_finds_nothing(page, site, name):
     require_axe()
     page.goto(f"{site}/{name}.html")
-    for width, theme in SHAPES:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=theme)
-        check_width(page)
-        assert findings(page) == []
+    check_width(page)
+    assert findings(page) == []
 
 
-def test_the_search_finds_a_page_by_its_words(page, site):
-    page.goto(f"{site}/index.html")
-    page.get_by_role("textbox", name="Search").click()
-    page.keyboard.type("smallest detectable")
-    page.locator(".md-search-result__item").first.wait_for()
-    assert "detectable" in page.locator(".md-search-result__item").first.inner_text()
+def test_the_search_finds_a_page_by_its_words(browser, site):
+    with opened(browser, f"{site}/index.html") as page:
+        page.get_by_role("textbox", name="Search").click()
+        page.keyboard.type("smallest detectable")
+        page.locator(".md-search-result__item").first.wait_for()
+        assert "detectable" in page.locator(".md-search-result__item").first.inner_text()
