@@ -53,6 +53,12 @@ class Text(Struct, frozen=True, tag="text"):
     text: str
 
 
+DECODED_SUFFIXES = tuple(
+    [".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".dcm"]
+)
+"""Endings of the names of images that are decoded."""
+
+
 class Image(Struct, frozen=True, tag="image"):
     """One image, referred to and not yet read."""
 

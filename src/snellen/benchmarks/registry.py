@@ -19,6 +19,7 @@ from snellen.benchmarks.base import Benchmark
 from snellen.errors import UsageError
 from snellen.plugin_errors import plugin_fault
 from snellen.redaction import register_environment
+from snellen.types import DECODED_SUFFIXES
 
 GROUP = "snellen.benchmarks"
 
@@ -67,21 +68,6 @@ TASK_FILE = "eval.yaml"
 DECLARATION = ".toml"
 ROW_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow", ".feather", ".xlsx")
 TABLE_SUFFIXES = (*ROW_SUFFIXES, ".zip", ".tar", ".tar.gz", ".tgz")
-IMAGES_IN_CLASSES = (
-    ".jpg",
-    ".jpeg",
-    ".png",
-    ".webp",
-    ".gif",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".heic",
-    ".heif",
-    ".avif",
-    ".jxl",
-    ".dcm",
-)
 
 
 def names() -> list[str]:
@@ -182,7 +168,7 @@ def _holds_table(folder: Path) -> bool:
             continue
         with os.scandir(below) as entries:
             for entry in entries:
-                if entry.name.lower().endswith((*IMAGES_IN_CLASSES, *ROW_SUFFIXES)):
+                if entry.name.lower().endswith((*DECODED_SUFFIXES, *ROW_SUFFIXES)):
                     return True
     return False
 

@@ -17,7 +17,7 @@ from snellen.questions.taxonomy import Homonyms, Taxonomy, TaxonomyLine, from_li
 from snellen.questions.taxonomy_readers import RANKS
 from snellen.sources import BytesBlob, Tree, member_name
 from snellen.sources.safe_paths import regular_file
-from snellen.types import Image, MediaSettings
+from snellen.types import DECODED_SUFFIXES, Image, MediaSettings
 
 HEAD_BYTES = 1 << 16
 ENDINGS = {"jpeg": ".jpg", "png": ".png"}
@@ -169,21 +169,6 @@ def has_metadata(data: bytes) -> bool:
     return len(stripped_bytes) < len(data)
 
 
-PICTURES = (
-    ".jpg",
-    ".jpeg",
-    ".png",
-    ".webp",
-    ".gif",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".heic",
-    ".heif",
-    ".avif",
-    ".jxl",
-    ".dcm",
-)
 HEADINGS = ("image", "path", "file", "filename", "img")
 
 
@@ -294,10 +279,10 @@ def read_folders(tree: Tree) -> Images:
         if any(part.startswith(".") for part in path.parts):
             continue
         if len(path.parts) == 1:
-            if path.suffix.lower() in PICTURES:
+            if path.suffix.lower() in DECODED_SUFFIXES:
                 raise DataError(f"{tree.path}: {name} is not in a class folder", "Move it into one, or give --rows.")
             continue
-        if path.suffix.lower() not in PICTURES:
+        if path.suffix.lower() not in DECODED_SUFFIXES:
             raise DataError(
                 f"{tree.path}, image {len(names) + 1:,}: {name!r} is not an image (by its name)",
                 "Move it out of the class folders, or list the images with --rows.",

@@ -24,12 +24,9 @@ from snellen.sources.open_tree import kept_tree
 from snellen.sources.safe_paths import member_name
 from snellen.sources.text_tables import SHORTEST_IMAGE
 from snellen.sources.tree import FolderTree, Tree
-from snellen.types import Blob
+from snellen.types import DECODED_SUFFIXES, Blob
 
-IMAGE_SUFFIXES = (
-    *(".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".dcm"),
-    *(".jfif", ".svg"),
-)
+IMAGE_SUFFIXES = (*DECODED_SUFFIXES, ".jfif", ".svg")
 VIDEO_SUFFIXES = (".mp4", ".mov", ".mkv", ".webm", ".avi", ".m4v", ".mpg", ".mpeg", ".flv", ".wmv")
 MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, ".pdf")
 FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "videos", "documents", "data")
