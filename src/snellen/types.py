@@ -53,8 +53,20 @@ class Text(Struct, frozen=True, tag="text"):
     text: str
 
 
-DECODED_SUFFIXES = tuple(
-    [".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".dcm"]
+DECODED_SUFFIXES = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".webp",
+    ".gif",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".heic",
+    ".heif",
+    ".avif",
+    ".jxl",
+    ".dcm",
 )
 """Endings of the names of images that are decoded."""
 
