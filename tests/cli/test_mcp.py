@@ -159,7 +159,11 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
         assert "unknown field" in await server.refused("run", **run, max_samples=1, base_url="http://x")
         text = await server.refused("run", benchmark="chart/digits", model="api:x", max_samples=1)
         assert "max_cost" in text
-        assert "allows 1 more" in await server.refused("run", benchmark="chart/digits", model="api:x", max_cost=2)
+        paid = {"benchmark": "chart/digits", "model": "api:no-price"}
+        assert "allows 1 more" in await server.refused("run", **paid, max_cost=2)
+        for cost in (0.75, 0.01):  # what a run may have spent is not given back by asking for less
+            await server.ask("run", **paid, max_cost=cost, run="paid", wait_seconds=30)
+        assert "allows 0.25 more" in await server.refused("run", **paid, max_cost=0.5, run="other")
         assert "there is no run" in await server.refused("status", run="nothing")
         assert "not started by this server" in await server.refused("cancel", run="nothing")
         assert (await server.session.call_tool("nothing", {})).is_error
@@ -168,6 +172,33 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
         )
         assert failed["exit_status"] == 2 and "chart/digits" in failed["error"]
         assert (await server.ask("check", benchmark="own.jsonl"))["samples"] == 3
+
+
+TASK = "{field_spec: {input: question, target: answer}, solvers: [{name: generate}], scorers: [{name: match}]"
+
+
+async def test_a_data_set_does_not_multiply_the_budget_and_its_task_is_named(questions):
+    for folder, tasks in (("two", f"[{TASK}, id: a}}, {TASK}, id: b}}]"), ("often", f"[{TASK}, epochs: 900000}}]")):
+        (questions / folder).mkdir()
+        (questions / folder / "eval.yaml").write_text(f"tasks: {tasks}\n")
+        (questions / folder / "test.jsonl").write_text((questions / "own.jsonl").read_text())
+    run = {"model": "embedded", "max_samples": 1}
+    async with driven(questions) as server:
+        assert "add / and one of a, b" in await server.refused("run", benchmark="two", **run)
+        assert "900,000 times" in await server.refused("run", benchmark="often", **run)
+        assert (await server.ask("check", benchmark="two/b"))["samples"] == 3
+        assert "there is no task 'c'" in await server.refused("check", benchmark="two/c")
+
+
+async def test_what_a_command_refuses_is_told_in_its_words(questions):
+    (questions / "no_image.jsonl").write_text('{"question": "?", "image": "none.png", "answer": "1"}\n')
+    async with driven(questions) as server:
+        assert "image missing" in await server.refused("check", benchmark="no_image.jsonl")
+        await server.ask("run", benchmark="own.jsonl", model="replay:replies.jsonl", max_samples=3, run="done")
+        await server.ended("done")
+        for tool in ("answers", "score"):
+            for profile, told in (("nope", "no scoring profile 'nope'"), ("", "--profile '' is empty")):
+                assert told in await server.refused(tool, run="done", profile=profile)
 
 
 async def test_a_run_is_cancelled_and_goes_on_with_a_larger_budget(questions, stub):

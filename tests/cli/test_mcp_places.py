@@ -57,9 +57,11 @@ def test_a_link_in_a_folder_that_leads_outside_is_found_and_named(root):
 
 
 def test_names_of_the_hub_are_those_that_the_user_allows(root):
-    places = Places(root / "in" / "results", ["hf:owner/"])
-    assert places.benchmark("hf:owner/name") == "hf:owner/name"
-    for name in ("hf:other/name", "hf:"):
+    places = Places(root / "in" / "results", ["hf:owner/", "hf:one/set"])
+    for name in ("hf:owner/name", "hf:one/set", "hf:one/set/task", "hf:one/set@main"):
+        assert places.benchmark(name) == name
+    assert places.benchmark("hf/one/set") == "hf:one/set"
+    for name in ("hf:other/name", "hf:", "hf:one/set-of-others", "hf/other/name"):
         with pytest.raises(UsageError, match="not allowed"):
             places.benchmark(name)
     with pytest.raises(UsageError, match="there is nothing"):

@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +84,15 @@ class Places:
             UsageError: it is code, a plan, a place that is not allowed, or a declaration that names one.
             DataError: it cannot be read.
         """
-        from snellen.benchmarks.registry import BUILT_IN, is_code, is_entry, is_path
+        from snellen.benchmarks.registry import BUILT_IN, as_hub, is_code, is_entry, is_path
         from snellen.runs.plan.document import is_plan
 
         _require_word(name, "benchmark")
+        name = as_hub(name)
         if name in BUILT_IN or is_entry(name):
             return name
         if name.startswith(HUB):
-            if not name.startswith(self._hub or ("\0",)):
+            if not any(_is_below(name, allowed) for allowed in self._hub):
                 raise UsageError(
                     f"benchmark {name!r} is not allowed", f"The user allows it with: snellen mcp --allow {name}"
                 )
@@ -103,12 +105,26 @@ class Places:
         is_place = is_path(name) or ".." in Path(name).parts or Path(name).is_absolute() or name.startswith((".", "~"))
         if not is_place and not any((root / name).exists() for root in self._roots):
             return name
-        path = self.data(name, "benchmark")
+        path = self._questions(name)
         if path.endswith(".toml"):
             if is_plan(path):
                 raise UsageError(f"{name} is a plan", "Start its runs one by one: each needs a budget of its own.")
             self._require_declaration(Path(path), name)
         return path
+
+    def _questions(self, name: str) -> str:
+        """Return the real path of questions; the task of an eval.yaml may stand behind it. Raises as `data`."""
+        from snellen.benchmarks.registry import task_folder
+
+        folder, _, task = name.rpartition("/")
+        try:
+            return self.data(name, "benchmark")
+        except DataError:
+            with suppress(DataError):
+                whole = f"{self.data(folder or '.', 'benchmark')}/{task}"
+                if task_folder(whole) is not None:
+                    return whole
+            raise
 
     def model(self, name: str) -> str:
         """Return a model, KIND:NAME, with the real path where it is a file or folder. Raises as `benchmark`."""
@@ -155,6 +171,13 @@ class Places:
                     f"{name} names {text!r}, which lies outside the folders that the user allows",
                     "The user allows more with: snellen mcp --allow PATH",
                 )
+
+
+def _is_below(name: str, allowed: str) -> bool:
+    """Return True for an allowed name of the hub, a task or revision of it, or one in an allowed owner's."""
+    return name == allowed or name.startswith(
+        allowed if allowed.endswith(("/", ":")) else (f"{allowed}/", f"{allowed}@")
+    )
 
 
 def _require_word(text: str, what: str) -> None:

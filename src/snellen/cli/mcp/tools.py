@@ -6,14 +6,17 @@ prints with --json, so `snellen schema COMMAND` describes it.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from math import inf
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
+from snellen.benchmarks.registry import find, is_table, with_tasks
 from snellen.benchmarks.table.entries import EntryFacts
 from snellen.cli.console import environment_fault, tell_unexpected
 from snellen.cli.json_output import RunFacts, RunsOutput
@@ -201,10 +204,12 @@ class Session:
     async def run(self, asked: RunArguments) -> ToolResult:
         """Start a run within its budget."""
         words = self._run_words(asked)
+        await asyncio.to_thread(_require_one_budget, words[1], asked)
         name = asked.run or self._usual_name(asked)
         folder = self._places.new_run(name)
-        self._reserve(name, asked)
+        reserved = self._reserved_for(name, asked)
         child = self._children.start_run(name, [*words, f"--out={folder}"])
+        self._reserved[name] = reserved
         await child.wait(asked.wait_seconds)
         return await self._status(name)
 
@@ -248,7 +253,7 @@ class Session:
                 "the table results has replies, which may quote gold answers that are restricted",
                 "Use the tables scores, metrics and runs, or name other runs.",
             )
-        return await self._json(["query", *_option("json", ""), "--", asked.sql, *runs], as_json=False)
+        return await self._json(["query", "--json", "--", asked.sql, *runs], as_json=False)
 
     async def answers(self, asked: AnswersArguments) -> ToolResult:
         """Show answers with their pictures."""
@@ -274,10 +279,14 @@ class Session:
         return _structured(msgspec.to_builtins(_status_of(name, child, progress)))
 
     async def _json(self, words: list[str], *, as_json: bool = True, most: int = CALL_BYTES) -> ToolResult:
-        """Run a command line with --json; return its object, with what it says beside it as text."""
+        """Run a command line with --json; return its object, with what it says beside it as text.
+
+        Raises:
+            UsageError: the command failed; its message and hint.
+        """
         printed = await self._children.call([*words, "--json"] if as_json else words, most)
         if printed.status not in WITH_RESULT or not printed.out.strip():
-            return ToolResult(redact(failure_text(printed)), error=True)
+            raise UsageError(failure_text(printed))
         return _structured(_object(printed.out), redact(printed.err.strip()))
 
     def _data(self, asked: CheckArguments | RunArguments) -> Iterator[str]:
@@ -290,8 +299,8 @@ class Session:
         """Return the command line of a run, without its folder. Raises UsageError without a budget."""
         budget = {"limit": asked.max_samples, "max-cost": asked.max_cost, "max-tokens-total": asked.max_tokens}
         given = {name: value for name, value in budget.items() if value is not None}
-        if not given or any(not value > 0 for value in given.values()):
-            found = "a budget of 0 or less" if given else "no budget"
+        if not given or any(not 0 < value < inf for value in given.values()):
+            found = "a budget that is no number above 0" if given else "no budget"
             raise UsageError(f"the run has {found}, and was not started", BUDGET)
         words = ["run", self._places.benchmark(asked.benchmark), f"--model={self._places.model(asked.model)}"]
         words += [*self._data(asked), *(f"--{name}={value}" for name, value in given.items())]
@@ -310,19 +319,24 @@ class Session:
         spec = RunSpec(benchmark=self._places.benchmark(asked.benchmark), model=asked.model)
         return default_folder(spec, self._places.results).name
 
-    def _reserve(self, name: str, asked: RunArguments) -> None:
-        """Set a run's budget aside from that of the server. Raises UsageError where too little is left."""
-        most = self._defaults.max_cost
+    def _reserved_for(self, name: str, asked: RunArguments) -> float:
+        """Return what to set aside of the server's budget for a run: what it had, where it now asks for less.
+
+        Raises:
+            UsageError: too little is left.
+        """
+        most, before = self._defaults.max_cost, self._reserved.get(name, 0.0)
         if most is None or not runtime_of(asked.model).priced:
-            return
-        left = most - sum(cost for other, cost in self._reserved.items() if other != name)
+            return before
+        left = most - sum(self._reserved.values()) + before
         if asked.max_cost is None or asked.max_cost > left:
             said = "no max_cost" if asked.max_cost is None else f"max_cost {asked.max_cost:g}"
             raise UsageError(
                 f"the run has {said}, and the user allows {left:g} more US dollars to this server",
                 f"Add max_cost of at most {left:g}." if left > 0 else "Ask the user: snellen mcp --max-cost USD",
             )
-        self._reserved[name] = asked.max_cost
+        # It may have spent what it had.
+        return max(before, asked.max_cost)
 
 
 def served_tools(places: Places, children: Children, defaults: RunDefaults) -> list[ServedTool]:
@@ -413,6 +427,28 @@ def _tool(
     return ServedTool(name, about, schema_of_type(arguments), call, output, read_only)
 
 
+def _require_one_budget(benchmark: str, asked: RunArguments) -> None:
+    """Refuse a data set whose file would multiply the budget: each of its tasks is a run, and may repeat each question.
+
+    Raises:
+        UsageError: it does. DataError: the file cannot be read.
+    """
+    if not is_table(benchmark):
+        return
+    tasks = [task.rpartition("/")[2] for task in with_tasks([benchmark])]
+    if len(tasks) > 1:
+        raise UsageError(
+            f"benchmark {asked.benchmark!r} has {len(tasks)} tasks, and a budget is that of one run",
+            f"Run them one by one: add / and one of {', '.join(tasks)[:1_000]}.",
+        )
+    repeats = find(benchmark).settings.get("repeats", 1)
+    if repeats > 1 and asked.max_cost is None and asked.max_tokens is None:
+        raise UsageError(
+            f"benchmark {asked.benchmark!r} asks each question {repeats:,} times, and max_samples counts questions",
+            "Add max_tokens or max_cost.",
+        )
+
+
 def _status_of(name: str, child: Child | None, progress: RunFacts | None) -> RunStatus:
     if child is None:
         return RunStatus(name, "none", progress=progress)
@@ -434,7 +470,7 @@ def _object(text: str) -> Any:
 
 def _option(name: str, value: Any) -> list[str]:
     """Return an option with its value as one word, which no value can leave; nothing without one."""
-    return [] if value is None else [f"--{name}" if value == "" else f"--{name}={value}"]
+    return [] if value is None else [f"--{name}={value}"]
 
 
 def _plain(word: str) -> str:
