@@ -35,6 +35,11 @@ def pretty_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> byt
     return msgspec.json.format(msgspec.json.encode(value, enc_hook=enc_hook), indent=2) + b"\n"
 
 
+def whole_text(text: str) -> str:
+    """Return a text with each half of a surrogate pair written as its escape, as UTF-8 can hold it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def json_or_none(data: bytes) -> Any:
     """Decode untrusted JSON; None where it is none."""
     import msgspec

@@ -317,3 +317,8 @@ def test_places_in_the_kits_form_hold_the_row_alone():
     assert filled == f"Which side?|{listed}|Options:\n{listed}\n|B. right|{{gold}} "
     number = Sample("n", Prompt((Text("How far?"),)), 4.5, "number", meta={"gold": "4.50"})
     assert fill(rubric.template, places(rubric, number, "5", 0)) == "How far?|||4.50|5 "
+
+
+def test_half_an_emoji_in_a_reason_is_written_as_its_escape():
+    said = json.dumps({"verdict": "partly", "reason": "half \ud83d"})
+    assert read_verdict(said, LABELS).reason == "half \\ud83d"

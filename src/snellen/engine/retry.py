@@ -21,6 +21,7 @@ from snellen.models.base import PATIENCE_S, Model
 from snellen.plugin_errors import place_of
 from snellen.redaction import redact
 from snellen.redaction.gold import strike
+from snellen.text import whole_text
 from snellen.types import NOWHERE, Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
 SILENT_S = 2.0
@@ -349,5 +350,4 @@ def recorded_text(text: str) -> str:
 
     Halves come from models that cut an emoji in two, and from file names that are not UTF-8.
     """
-    text = redact(text)
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return whole_text(redact(text))

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.errors import JudgeError
-from snellen.text import normalized
+from snellen.text import normalized, whole_text
 from snellen.types import Sample, Score, Text, Verdict
 
 BUILT_IN = (
@@ -508,6 +508,7 @@ def read_verdict(reply: str, schema: Schema) -> JudgeVerdict:
     answer, reason = verdict[schema.field], verdict.get(schema.reason, "") if schema.reason else ""
     if not isinstance(reason, str):
         raise ValueError(f"{schema.reason!r} must be a text")
+    reason = whole_text(reason)
     source = RULE if verdict.get(SOURCE) == RULE else "judge"
     if schema.range is None:
         if not isinstance(answer, str) or answer not in schema.labels:

@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 from numpy.typing import NDArray
 
 from snellen.errors import PluginError, SampleNote, SnellenError
+from snellen.text import whole_text
 from snellen.types import CUT_OFF, VERDICTS, Record, Sample, Score, Verdict
 
 SLICES = "slices"
@@ -404,7 +405,14 @@ def score_record(sample: Sample, record: Record, score: Scorer) -> Score:
                 ) from error
             error.add_note(SampleNote(f"at the reply to sample {sample.id!r}"))
             raise
-        return _plain_score(sample, score, result)
+        plain = _plain_score(sample, score, result)
+        return (
+            plain
+            if "\\u" not in text.lower()
+            else replace_fields(
+                plain, **{name: _whole(getattr(plain, name)) for name in ("extracted", "reason", "detail")}
+            )
+        )
     if record.status == "refused":
         return Score(0.0, None, "invalid", "refused")
     return Score(0.0, None, "error", record.error.kind if record.error is not None else record.status)
@@ -429,6 +437,15 @@ def _plain_score(sample: Sample, scorer: Scorer, result: object) -> Score:
     if type(result.detail) is not dict and not isinstance(result.detail, Mapping):
         raise _wrong_field(scorer, sample, "detail", result.detail, "a dict")
     return result
+
+
+def _whole(value: Any) -> Any:
+    """Return a value of JSON without halves of surrogate pairs, which its escapes can write and no file of scores can hold."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if type(value) is list or type(value) is tuple:
+        return type(value)(map(_whole, value))
+    return {_whole(name): _whole(item) for name, item in value.items()} if type(value) is dict else value
 
 
 def _wrong_field(scorer: Scorer, sample: Sample, field: str, value: object, expected: str) -> PluginError:

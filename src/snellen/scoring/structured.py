@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
 from snellen.scoring.answers.structure import MOST_CHARACTERS
 from snellen.scoring.replies.reply import outside_thinking, visible
 from snellen.types import Sample, Score
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 ANSWER = "answer"
 """The field of a reply that is its answer."""
@@ -63,10 +68,12 @@ def answer_in(schema: Mapping[str, Any], reply: str) -> StructuredAnswer:
             "", fault=f"the reply has {len(bare):,} characters, and JSON is read up to {MOST_CHARACTERS:,}"
         )
     try:
-        value = json.loads(bare, parse_constant=_refuse)
+        value = json.loads(bare, object_pairs_hook=_once_each, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         cut = error.pos >= len(bare) or error.msg.startswith("Unterminated")
         return StructuredAnswer("", fault=f"invalid JSON: {'it ends too early' if cut else error.msg.lower()}")
+    except _TwiceGiven:
+        return StructuredAnswer("", fault="invalid JSON: a field occurs twice, so that there are two answers")
     except (ValueError, RecursionError):  # NaN, a number of too many digits, brackets nested too deeply
         return StructuredAnswer("", fault="invalid JSON: a number or its nesting is out of bounds")
     if fault := _fault(schema, value):
@@ -93,6 +100,17 @@ def reading_answers(scorer: Callable[[Sample, str], Score]) -> Callable[[Sample,
         return Score(0.0, None, "invalid", answer.fault) if answer.fault else scorer(sample, answer.text)
 
     return scored
+
+
+class _TwiceGiven(Exception):
+    pass
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise _TwiceGiven
+    return fields
 
 
 def _refuse(constant: str) -> None:
@@ -137,7 +155,8 @@ def _checker(schema: str) -> Callable[[Any], Iterator[Any]]:
         return run
 
     known = validator_for(content, default=Draft202012Validator)
-    keywords = {name: counted(check) for name, check in known.VALIDATORS.items() if name not in _UNCHECKED}
+    checks = {**known.VALIDATORS, "uniqueItems": _unique_items, "multipleOf": _multiple_of}
+    keywords = {name: counted(check) for name, check in checks.items() if name not in _UNCHECKED}
     nothing = {name: lambda *_: () for name in _UNCHECKED}
     # An empty registry: jsonschema's own fetches what a reference names.
     validator = extend(known, {**keywords, **nothing})(content, registry=Registry())
@@ -147,3 +166,27 @@ def _checker(schema: str) -> Callable[[Any], Iterator[Any]]:
         yield from validator.iter_errors(value)
 
     return faults
+
+
+def _unique_items(_: Any, wanted: Any, items: Any, __: Any) -> Iterator[ValidationError]:
+    """Yield the fault of a list with two equal items. jsonschema compares objects in pairs: minutes for a long reply."""
+    from jsonschema.exceptions import ValidationError
+
+    if wanted is True and isinstance(items, list) and len(set(map(_item_key, items))) < len(items):
+        yield ValidationError("the list has equal items")
+
+
+def _item_key(value: Any) -> Any:
+    """Return what is equal for equal values of JSON, and can be in a set; true is not 1 there."""
+    if isinstance(value, dict):
+        return frozenset((name, _item_key(item)) for name, item in value.items())
+    return tuple(map(_item_key, value)) if isinstance(value, list) else (isinstance(value, bool), value)
+
+
+def _multiple_of(_: Any, step: Any, value: Any, __: Any) -> Iterator[ValidationError]:
+    """Yield the fault of a number that is no multiple, by its decimal digits: 19.99 is one of 0.01, though not in binary."""
+    from jsonschema.exceptions import ValidationError
+
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and (not isfinite(value) or Fraction(str(value)) % Fraction(str(step))):
+        yield ValidationError(f"{value} is not a multiple of {step}")

@@ -234,6 +234,35 @@ def test_a_schema_and_a_reply_that_multiply_each_other_end_with_a_reason():
     assert not answer_in(backtracking, json.dumps({"answer": "a" * 60 + "!"})).fault
 
 
+@pytest.mark.parametrize(
+    ("schema", "answer", "reason"),
+    [
+        ({"multipleOf": 0.01}, "19.99", ""),
+        ({"multipleOf": 0.01}, "19.995", "not a multiple"),
+        ({"multipleOf": 3}, "1e999", "not a multiple"),
+        ({"uniqueItems": True}, '[1, true, "1", [1], {"a": 1}, {"a": true}]', ""),
+        ({"uniqueItems": True}, '[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]', "equal items"),
+        ({"uniqueItems": True}, json.dumps([{"a": number} for number in range(15_000)]), ""),  # minutes in pairs
+        ({}, '"A", "answer": "B"', "a field occurs twice"),
+    ],
+)
+def test_what_a_schema_says_of_numbers_lists_and_fields_is_checked_as_json_means_it(schema, answer, reason):
+    fault = answer_in({"properties": {"answer": schema}}, f'{{"answer": {answer}}}').fault
+    assert reason in fault and bool(reason) == bool(fault)
+
+
+def test_half_an_emoji_in_a_reply_is_scored_and_written(tmp_path: Path):
+    (tmp_path / "t.jsonl").write_text(
+        '{"id": "t", "question": "?", "answer": "x"}\n{"id": "j", "question": "?", "answer": {"a": "x"}, "kind": "json"}\n'
+    )
+    model = Structured('{"a": "\\ud83d", "answer": "\\uD83D"}')
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+    for name, by in (("plain", None), ("by schema", schema)):
+        run = snellen.evaluate(str(tmp_path / "t.jsonl"), model, schema=by, out=tmp_path / name)
+        assert len((run.path / "predictions.jsonl").read_text().splitlines()) == 2
+        assert run.scores().num_rows == 2
+
+
 def test_a_kind_whose_fields_are_gold_has_no_automatic_schema(table: Callable[..., Path], tmp_path: Path):
     sample = Sample("q7", Prompt((Text("Describe it."),)), '{"colour": "red"}', "json")
     with pytest.raises(UsageError, match="q7 asks for a JSON object"):
