@@ -19,6 +19,7 @@ NAME = "eval.yaml"
 CARD = "README.md"
 FRAMEWORK = "inspect-ai"
 MOST_BYTES = 1 << 20
+MOST_DEPTH = 50
 LITERAL = "literal:"
 """Begins a target that is the same text in every row."""
 
@@ -225,9 +226,13 @@ def parse_yaml(data: bytes, place: str) -> Any:
     if len(data) > MOST_BYTES:
         raise DataError(f"{place}: more than {MOST_BYTES:,} bytes; a file of a few kilobytes was expected")
     try:
-        text = data.decode("utf-8-sig")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise DataError(f"{place}: it has an alias (`*name`), which is not read", "Write the value out.")
+        text, depth = data.decode("utf-8-sig"), 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise DataError(f"{place}: it has an alias (`*name`), which is not read", "Write the value out.")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEPTH:  # its time grows with the square of the depth
+                raise DataError(f"{place}: it is nested more than {MOST_DEPTH} deep", "Correct the file.")
         return yaml.safe_load(text)
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]

@@ -192,6 +192,7 @@ FAULTS = {
     "path": (SEVERAL.replace("id: options", 'id: "../x"'), "letters, digits"),
     "alias": ("name: &a [x]\ntasks: *a\n", "alias"),
     "no yaml": ("tasks: [", "no YAML"),
+    "deep": ("tasks: " + "[" * 200_000, "nested more than 50 deep"),
     "list": ("- a\n", "a mapping with `tasks`"),
     "none": ("tasks: []\n", "no tasks"),
     "no options": (CHOICES.replace(" choices: colours,", ""), "has no `choices`"),

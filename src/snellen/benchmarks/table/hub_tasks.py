@@ -42,7 +42,6 @@ from snellen.formats.eval_yaml import (
     read_card,
     read_eval_yaml,
 )
-from snellen.scoring.rules.inspect_scorers import KNOWN_ARGS
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GRADED = ("model_graded_qa", "model_graded_fact")
@@ -257,7 +256,7 @@ def _score(task: EvalTask, where: str) -> tuple[ScoreRule, dict[str, tuple[str, 
             for scorer in task.scorers
         )
     except ValueError as error:
-        raise DataError(f"{where}: {error}", f"Its scorers are {', '.join(KNOWN_ARGS)}.") from error
+        raise DataError(f"{where}: {error}", "docs/hub.md lists scorers, and which patterns are refused.") from error
     return ScoreRule(inspect=scorers), {}
 
 
