@@ -60,19 +60,26 @@ def test_many_requests_in_flight_do_not_overshoot_the_budget(tmp_path, concurren
     assert RunFolder(tmp_path / "a").meta().state == "partial"
 
 
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_tokens_of_requests_in_flight_are_set_aside_too(tmp_path, concurrency):
+    with pytest.raises(BudgetError, match="used up: 110 of 115 tokens.*; the next request may cost 11 tokens"):
+        go(Paid(), tmp_path / "a", max_tokens_total=115, concurrency=concurrency)
+    assert go(Paid(), tmp_path / "a", max_tokens_total=600, max_cost=5.0).meta.state == "complete"
+
+
 async def test_requests_that_were_set_aside_by_a_guess_count_as_the_first_reply_that_is_known():
     limit = SpendingLimit(
         RunSpec(benchmark="arithmetic", model="calculator", options=ModelOptions(), max_cost=0.105), Totals(), Paid()
     )
     limit._price = Price(1.0, 0.0)  # a guess a thousand times too low
     guessed = [await limit.reserve(PROMPT) for _ in range(10)]
-    assert all(guess is not None and guess < 0.0001 for guess in guessed)
-    limit.settle(guessed[0] or 0.0, Record("0", "ok", response=Response("2", usage=Usage(1, 1, cost=0.01))))
+    assert all(guess is not None and guess[0] < 0.0001 for guess in guessed)
+    limit.settle(guessed[0] or (0.0,), Record("0", "ok", response=Response("2", usage=Usage(1, 1, cost=0.01))))
     waiting = asyncio.create_task(limit.reserve(PROMPT))
     await asyncio.sleep(0)
     assert not waiting.done(), "nine are in flight, for a cent each"
     for number, guess in enumerate(guessed[1:], 1):
-        limit.settle(guess or 0.0, Record(str(number), "ok", response=Response("2", usage=Usage(1, 1, cost=0.01))))
+        limit.settle(guess or (0.0,), Record(str(number), "ok", response=Response("2", usage=Usage(1, 1, cost=0.01))))
     assert await waiting is None
     with pytest.raises(BudgetError, match=r"\$0\.1000 of \$0\.105; the next request may cost \$0\.0100"):
         limit.check()
@@ -143,12 +150,12 @@ def spec(**fields: Any) -> RunSpec:
 async def test_the_first_request_is_sent_alone_where_its_guess_exceeds_the_budget():
     limit = SpendingLimit(spec(max_cost=0.001), Totals(), Paid())
     reserved = await limit.reserve(PROMPT)
-    assert reserved is not None and reserved > 0.001
+    assert reserved is not None and reserved[0] > 0.001
     second = asyncio.create_task(limit.reserve(PROMPT))
     await asyncio.sleep(0)
     assert not second.done()
     limit.settle(reserved, Record("a", "ok", response=Response("x", usage=Usage(1, 1, cost=0.0001))))
-    assert await second == pytest.approx(0.0001)
+    assert await second == (pytest.approx(0.0001),)
 
 
 async def test_who_waits_for_budget_is_let_go_when_the_run_ends():
@@ -163,5 +170,5 @@ async def test_who_waits_for_budget_is_let_go_when_the_run_ends():
 
 async def test_without_a_bound_nothing_is_set_aside():
     limit = SpendingLimit(spec(), Totals(), Paid())
-    assert [await limit.reserve(PROMPT) for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert [await limit.reserve(PROMPT) for _ in range(3)] == [(), (), ()]
     assert not limit.limited and not limit.spent

@@ -300,6 +300,29 @@ def require_budget(spent: str, *, unpriced: bool) -> None:
         )
 
 
+class _Bound:
+    """A bound on dollars or tokens: what was used, what is set aside, and what the latest answers used."""
+
+    def __init__(self, most: float, used: float, answers: int, recent: Iterable[float] = ()) -> None:
+        self.most, self.used, self.reserved = most, used, 0.0
+        self.recent: deque[float] = deque(recent, maxlen=RECENT)
+        if used and answers and not self.recent:
+            self.recent.append(used / answers)
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.used >= self.most
+
+    def fits(self, expected: float, in_flight: int) -> bool:
+        """Return True if a request that is expected to use this may be sent now."""
+        if self.recent:
+            # What is in flight was set aside by a guess, or before a dearer reply: it is counted as what is known now.
+            reserved = max(self.reserved, in_flight * expected)
+            return self.used + reserved + expected <= self.most + ROUNDING
+        # Nothing is known but a guess: the first request is sent whatever it may use, since its reply replaces the guess.
+        return not in_flight or (self.reserved + expected) * TRUST_IN_GUESS <= self.most - self.used
+
+
 class SpendingLimit:
     """Bounds on a run's cost and tokens, over all its sessions.
 
@@ -321,35 +344,33 @@ class SpendingLimit:
             model: gives the price of the first request.
             recent: costs of the latest answers of earlier sessions, in dollars; empty: their mean is taken.
         """
-        self._max_cost = spec.max_cost
-        self._max_tokens = spec.max_tokens_total
+        self._max_cost, self._max_tokens = spec.max_cost, spec.max_tokens_total
         self._generation = spec.options.generation
         self._price = model.price if model is not None and isinstance(model.price, Price) else None
-        self._cost = before.cost or 0.0
-        self._tokens = before.input_tokens + before.output_tokens
+        self._cost, self._tokens = before.cost or 0.0, before.input_tokens + before.output_tokens
         self._answers = before.done
-        self._recent: deque[float] = deque(recent, maxlen=RECENT)
-        if before.cost and before.ok and not self._recent:
-            self._recent.append(before.cost / before.ok)
-        self._reserved, self._in_flight = 0.0, 0
+        self._dollars = None if spec.max_cost is None else _Bound(spec.max_cost, self._cost, before.ok, recent)
+        tokens = spec.max_tokens_total
+        self._of_tokens = None if tokens is None else _Bound(tokens, self._tokens, before.ok)
+        self._bounds = [bound for bound in (self._dollars, self._of_tokens) if bound is not None]
+        self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
-        self._next = 0.0
-        self.limited = spec.max_cost is not None or spec.max_tokens_total is not None
+        self._next: tuple[float, ...] = ()
+        self.limited = bool(self._bounds)
         self.unpriced = self.refused = False
         self.spent = self._used_up()
 
-    async def reserve(self, prompt: Prompt) -> float | None:
-        """Set aside the expected cost of a request, in dollars; wait for replies in flight if it does not fit.
+    async def reserve(self, prompt: Prompt) -> tuple[float, ...] | None:
+        """Set aside what a request is expected to use of each bound; wait for replies in flight if it does not fit.
 
         Returns None if the request must not be sent: it does not fit, or the run ends.
         """
-        if self._max_cost is None:
-            return 0.0
-        while not self.spent and not self._closed:
-            expected = self._expected(prompt)
-            if self._fits(expected, self._max_cost):
-                self._reserved += expected
+        while not self.limited or (not self.spent and not self._closed):
+            expected = tuple(self._expected(bound, prompt) for bound in self._bounds)
+            if all(bound.fits(each, self._in_flight) for bound, each in zip(self._bounds, expected, strict=True)):
+                for bound, each in zip(self._bounds, expected, strict=True):
+                    bound.reserved += each
                 self._in_flight += 1
                 return expected
             if not self._in_flight:
@@ -362,13 +383,12 @@ class SpendingLimit:
         self.refused = True
         return None
 
-    def settle(self, reserved: float, record: Record | None) -> None:
+    def settle(self, reserved: tuple[float, ...], record: Record | None) -> None:
         """Replace what was set aside by what was spent; None: the request was never sent."""
-        if self._max_cost is not None:
-            self._reserved -= reserved
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._reserved = 0.0  # sums of fractions leave a rest
+        self._in_flight -= 1
+        for bound, each in zip(self._bounds, reserved, strict=True):
+            # Sums of fractions leave a rest.
+            bound.reserved = bound.reserved - each if self._in_flight else 0.0
         if record is not None:
             self.spend(record)
         self._wake()
@@ -380,7 +400,9 @@ class SpendingLimit:
 
     def check(self) -> None:
         """Raise BudgetError if the budget is used up, or cannot be kept."""
-        dearer = f"; the next request may cost ${self._next:.4f}" if self._next else ""
+        parts = zip(self._bounds, self._next, strict=True) if self._next else ()
+        words = [f"${each:.4f}" if bound is self._dollars else f"{each:,.0f} tokens" for bound, each in parts]
+        dearer = f"; the next request may cost {' and '.join(words)}" if words else ""
         spent = spent_text(self._tokens, self._cost, self._max_tokens, self._max_cost) + dearer
         require_budget(spent if self.spent else "", unpriced=self.unpriced)
 
@@ -391,11 +413,7 @@ class SpendingLimit:
         """
         if not self.limited:
             return None
-        shares = []
-        if self._max_cost is not None and self._cost:
-            shares.append((self._max_cost - self._cost) / self._cost)
-        if self._max_tokens is not None and self._tokens:
-            shares.append((self._max_tokens - self._tokens) / self._tokens)
+        shares = [(bound.most - bound.used) / bound.used for bound in self._bounds if bound.used]
         return max(1, int(min(shares) * self._answers)) if shares and self._answers else FIRST_ROWS
 
     def spend(self, record: Record) -> None:
@@ -404,19 +422,26 @@ class SpendingLimit:
             return
         usage = record.response.usage
         self._answers += 1
-        self._tokens += usage.input_tokens + usage.output_tokens
+        tokens = usage.input_tokens + usage.output_tokens
+        self._tokens += tokens
         self._cost += usage.cost or 0.0
-        if usage.cost is not None and not usage.lacks:
-            self._recent.append(usage.cost)
-        elif record.status == "ok":  # a refusal may come without any usage
-            self.unpriced = self.unpriced or self._max_cost is not None
+        if self._of_tokens is not None:
+            self._of_tokens.used = self._tokens
+            if tokens:
+                self._of_tokens.recent.append(tokens)
+        if self._dollars is not None:
+            self._dollars.used = self._cost
+            if usage.cost is not None and not usage.lacks:
+                self._dollars.recent.append(usage.cost)
+            elif record.status == "ok":  # a refusal may come without any usage
+                self.unpriced = True
         self.spent = self.spent or self.unpriced or self._used_up()
 
-    def _expected(self, prompt: Prompt) -> float:
-        """Return the expected cost of a request, in dollars."""
-        if self._recent:
-            return max(self._recent)
-        if self._price is None:
+    def _expected(self, bound: _Bound, prompt: Prompt) -> float:
+        """Return what a request is expected to use of a bound, in its unit."""
+        if bound.recent:
+            return max(bound.recent)
+        if bound is self._dollars and self._price is None:
             return 0.0
         tokens = len(prompt.system) // CHARACTERS_A_TOKEN
         for part in prompt.conversation_parts:
@@ -425,21 +450,11 @@ class SpendingLimit:
             else:
                 tokens += TOKENS_OF_UNKNOWN_SIZE * (8 if isinstance(part, Video) else 1)
         limit = effective(self._generation, prompt.generation).max_tokens
-        return self._price.cost(tokens, TOKENS_A_REPLY if limit is None else min(limit, TOKENS_A_REPLY))
-
-    def _fits(self, expected: float, bound: float) -> bool:
-        """Return True if a request of this cost may be sent now."""
-        if self._recent:
-            # What is in flight was set aside by a guess, or before a dearer reply: it is counted as what is known now.
-            in_flight = max(self._reserved, self._in_flight * expected)
-            return self._cost + in_flight + expected <= bound + ROUNDING
-        # Nothing is known but a guess: the first request is sent whatever it may cost, since its reply replaces the guess.
-        return not self._in_flight or (self._reserved + expected) * TRUST_IN_GUESS <= bound - self._cost
+        reply = TOKENS_A_REPLY if limit is None else min(limit, TOKENS_A_REPLY)
+        return self._price.cost(tokens, reply) if bound is self._dollars and self._price else float(tokens + reply)
 
     def _used_up(self) -> bool:
-        over_tokens = self._max_tokens is not None and self._tokens >= self._max_tokens
-        over_cost = self._max_cost is not None and self._cost >= self._max_cost
-        return over_tokens or over_cost
+        return any(bound.is_used_up for bound in self._bounds)
 
     def _wake(self) -> None:
         while self._waiting:
