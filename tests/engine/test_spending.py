@@ -62,7 +62,7 @@ def test_many_requests_in_flight_do_not_overshoot_the_budget(tmp_path, concurren
 
 @pytest.mark.parametrize("concurrency", [1, 16])
 def test_tokens_of_requests_in_flight_are_set_aside_too(tmp_path, concurrency):
-    with pytest.raises(BudgetError, match="used up: 110 of 115 tokens.*; the next request may cost 11 tokens"):
+    with pytest.raises(BudgetError, match=r"used up: 110 of 115 tokens.*; the next request may cost 11 tokens"):
         go(Paid(), tmp_path / "a", max_tokens_total=115, concurrency=concurrency)
     assert go(Paid(), tmp_path / "a", max_tokens_total=600, max_cost=5.0).meta.state == "complete"
 

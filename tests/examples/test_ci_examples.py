@@ -157,6 +157,19 @@ def pytest_of_the_model(folder: Path, commands: Path, **variables: str) -> subpr
     )
 
 
+def test_the_complete_workflow_of_the_page_runs_step_by_step(commands: Path, tmp_path: Path):
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```yaml\n(name: Snellen\n.*?)^```$", page, re.M | re.S)
+    job = yaml.safe_load(text)["jobs"]["evaluate"]
+    steps = [step for step in job["steps"] if step.get("run") != "pip install snellen"]  # it is here already
+    done = Job(tmp_path, environment(commands)).run(steps)
+    assert len(steps) == len(job["steps"]) - 1 and not done.failed, done.done[-1].stderr
+    assert ElementTree.parse(tmp_path / "results" / "run.xml").getroot().get("failures") == "0"
+    assert [name.partition("@")[0] for name in done.skipped] == [
+        *("actions/checkout", "actions/setup-python", "actions/upload-artifact"),
+    ]
+
+
 def test_the_test_of_a_model_passes_without_a_drop_and_fails_with_one(folder: Path, commands: Path):
     done = pytest_of_the_model(
         folder, commands, OUT="results/first", MODEL="replay:same.jsonl", BASELINE="results/none"

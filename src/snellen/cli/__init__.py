@@ -36,8 +36,15 @@ def _guarded(given: list[str]) -> int:
     """Run the command; report output that cannot be written."""
     from snellen.cli.console import give_up_streams
 
+    status = 0
     try:
-        return _main(given)
+        status = _main(given)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader ended, as in `| head`
+        give_up_streams()
+        return status or 1
     except Exception as error:
         from snellen.errors import OutputError  # lazy: it imports msgspec, which --help does not need
 

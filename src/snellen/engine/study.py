@@ -14,8 +14,10 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import RunSpec
-from snellen.errors import UsageError
+from snellen.errors import MissingExtraError, UsageError
+from snellen.installation import install_hint
 from snellen.models.base import Model
+from snellen.models.registry import TORCH_KINDS
 from snellen.types import Sample
 
 _NEEDS = {
@@ -42,10 +44,6 @@ _REASONS = {
     ("agent", "schema"): "An agent decides by itself how it answers.",
     ("tools", "schema"): "The loop of tools has several replies.",
     ("replay", "schema"): "A file of answers was written already.",
-    **dict.fromkeys(
-        (("local", "schema"), ("embedded", "schema")),
-        "Its tokens are masked by llguidance, of the extra structured, which is not installed.",
-    ),
 }
 
 
@@ -109,6 +107,7 @@ def require_supported(spec: RunSpec, model: Model) -> None:
 
     Raises:
         UsageError: with the part and the reason.
+        MissingExtraError: of a local model, what masks its tokens is not installed.
     """
     needed = [
         *["system"] * bool(spec.system),
@@ -122,6 +121,11 @@ def require_supported(spec: RunSpec, model: Model) -> None:
         )
     for part in needed:
         if part not in model.supports:
+            if part == "schema" and spec.model.partition(":")[0] in TORCH_KINDS:
+                raise MissingExtraError(
+                    "--schema: tokens of a local model are masked by llguidance, which is not installed",
+                    install_hint("structured"),
+                )
             option, words = _NEEDS[part]
             raise UsageError(
                 f"{option}: --model {spec.model} cannot use {words}. {_reason(spec.model, part)}".rstrip(),

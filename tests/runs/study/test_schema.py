@@ -14,7 +14,7 @@ import snellen
 from runs.study.conftest import NotingModel, row
 from snellen.benchmarks.structured import MOST_BYTES, automatic_schema, checked_schema
 from snellen.engine.run_folder import RunFolder, RunSpec
-from snellen.errors import FingerprintError, UsageError
+from snellen.errors import FingerprintError, MissingExtraError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
 from snellen.runs.perform import perform
@@ -109,7 +109,7 @@ def test_a_local_model_without_the_extra_is_refused_by_name(tested: Path, tmp_pa
     monkeypatch.setattr(local, "find_spec", lambda name: None if name == "llguidance" else find(name))
     assert "schema" not in open_model("embedded", ModelOptions()).supports
     spec = RunSpec(benchmark=str(tested), model="embedded", schema="auto")
-    with pytest.raises(UsageError, match="llguidance, of the extra structured"):
+    with pytest.raises(MissingExtraError, match="llguidance, which is not installed"):
         perform(spec, RunFolder(tmp_path / "run"), trust=True)
 
 
