@@ -39,7 +39,7 @@ class Memory:
         traces, logs = TracerProvider(), LoggerProvider()
         traces.add_span_processor(SimpleSpanProcessor(self.kept))
         logs.add_log_record_processor(SimpleLogRecordProcessor(self.events))
-        self.providers = telemetry.Providers(traces.get_tracer("t"), logs.get_logger("t"), lambda: None, "memory")
+        self.providers = telemetry.Providers(traces.get_tracer("t"), logs.get_logger("t"), lambda: True, "memory")
 
     @property
     def spans(self) -> list[Any]:
@@ -220,6 +220,8 @@ def test_a_dead_collector_is_no_fault_of_the_run(tmp_path: Path, monkeypatch):
             observer=observer,
         )
     assert run.meta.totals.ok == 2
+    [result] = log_run(parse_targets(["otel:http://127.0.0.1:9"]), tracked_run(run, run.figures()))
+    assert "not logged" in result.line and "did not take the metrics" in result.line
 
 
 @pytest.mark.parametrize("text", ["otel:", "otel:collector:4318", "otel:ftp://x"])

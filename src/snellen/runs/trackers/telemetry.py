@@ -22,7 +22,7 @@ from snellen import __version__
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.questions import Question
 from snellen.engine.run_folder import RunSpec
-from snellen.errors import ModelError, UsageError
+from snellen.errors import ModelError, NetworkError, UsageError
 from snellen.models.base import Model
 from snellen.redaction import redact
 from snellen.runs.trackers.content import TrackedRun
@@ -40,11 +40,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Providers(NamedTuple):
-    """What makes spans and events; `close` sends what waits, and `place` says where it goes."""
+    """What makes spans and events; `close` sends what waits and says if all was taken, `place` where it goes."""
 
     tracer: trace.Tracer
     logger: _logs.Logger
-    close: Callable[[], object]
+    close: Callable[[], bool]
     place: str
 
 
@@ -67,7 +67,7 @@ def providers(address: str) -> Providers:
         return Providers(
             spans.get_tracer(SCOPE, __version__),
             events.get_logger(SCOPE, __version__),
-            lambda: [each.force_flush(FLUSH_MS) for each in (spans, events) if hasattr(each, "force_flush")],
+            lambda: _flush(spans, events),
             "the process's own provider",
         )
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -84,17 +84,32 @@ def providers(address: str) -> Providers:
     base = address.rstrip("/")
     traces, logs = TracerProvider(resource=resource), LoggerProvider(resource=resource)
     traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{base}/v1/traces" if base else None)))
-    logs.add_log_record_processor(
-        BatchLogRecordProcessor(OTLPLogExporter(endpoint=f"{base}/v1/logs" if base else None))
-    )
+    failed: list[str] = []
 
-    def close() -> None:
+    class Events(OTLPLogExporter):
+        """Exporter that remembers a collector that took nothing; the SDK tells it to its own log alone."""
+
+        def export(self, batch: Sequence[Any]) -> Any:
+            result = super().export(batch)
+            failed.extend([] if result.name == "SUCCESS" else [result.name])
+            return result
+
+    logs.add_log_record_processor(BatchLogRecordProcessor(Events(endpoint=f"{base}/v1/logs" if base else None)))
+
+    def close() -> bool:
+        flushed = _flush(traces, logs)
         for provider in (traces, logs):
-            provider.force_flush(FLUSH_MS)
             provider.shutdown()
+        return flushed and not failed
 
     place = base or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
     return Providers(traces.get_tracer(SCOPE, __version__), logs.get_logger(SCOPE, __version__), close, redact(place))
+
+
+def _flush(*sources: Any) -> bool:
+    """Send what waits at each; return False where one did not end in time."""
+    ended = [source.force_flush(FLUSH_MS) for source in sources if hasattr(source, "force_flush")]
+    return all(ended)
 
 
 @contextmanager
@@ -219,7 +234,11 @@ class RunTelemetry:
 
 
 def log_metrics(address: str, run: TrackedRun) -> str:
-    """Send an event for each metric of a run, with the ends of its interval; return where they went."""
+    """Send an event for each metric of a run, with the ends of its interval; return where they went.
+
+    Raises:
+        NetworkError: the collector did not take them.
+    """
     made = providers(address)
     try:
         for profile, metric, value, low, high, n, coverage, chance, unit, _ in run.rows:
@@ -238,7 +257,9 @@ def log_metrics(address: str, run: TrackedRun) -> str:
             }
             made.logger.emit(LogRecord(event_name=EVENT, attributes=_set(attributes)))
     finally:
-        made.close()
+        taken = made.close()
+    if not taken:
+        raise NetworkError(f"{made.place} did not take the metrics", "Check that the collector is running.")
     return made.place
 
 
