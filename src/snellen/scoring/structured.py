@@ -7,6 +7,7 @@ by the question's type; other profiles read the reply as it stands.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
@@ -27,6 +28,8 @@ ANSWER = "answer"
 MOST_CHECKS = 100_000
 """Keywords of a schema that are checked for one reply. A run folder may bring any schema, and a model any reply."""
 MESSAGE_CHARACTERS = 120
+_FENCE = re.compile(r"\A```(?:json)?", re.IGNORECASE)
+_BYTE_ORDER_MARK = "\ufeff"
 _UNCHECKED = ("pattern", "patternProperties", "format")
 """Keywords that the server alone enforces: a pattern can take for ever, and formats are notes."""
 
@@ -60,7 +63,7 @@ def answer_in(schema: Mapping[str, Any], reply: str) -> StructuredAnswer:
         return StructuredAnswer("", fault="reasoning not finished")
     start, end = outside_thinking(reply)[-1]
     written = reply[start:end]
-    bare = written.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    bare = _FENCE.sub("", written.strip().removeprefix(_BYTE_ORDER_MARK)).removesuffix("```").strip()
     if not bare:
         return StructuredAnswer("", fault="empty reply")
     if len(bare) > MOST_CHARACTERS:

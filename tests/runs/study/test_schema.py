@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,6 +167,9 @@ def shown(kind: str, target: object, schema: object, options: object = (), **met
     [
         ('{"answer": "B"}', None),
         ('<think>{"answer": "A"}</think>\n```json\n{"answer": "B"}\n```', None),
+        ('\ufeff{"answer": "B"}', None),
+        ('```JSON\n{"answer": "B"}\n```', None),
+        ('{"answer": "B", "answer": "A"}', "invalid JSON: a field occurs twice, so that there are two answers"),
         ("B", "invalid JSON: expecting value"),
         ('{"answer": "B"', "invalid JSON: it ends too early"),
         ('{"answer": "D"}', "outside the schema: answer: 'D' is not one of ['A', 'B']"),
@@ -183,6 +187,22 @@ def test_a_reply_is_its_field_or_unparseable_with_the_reason(reply: str, reason:
     assert reading is not None and score.reason == reading.reason == reason
     assert score.verdict == ("correct" if reason is None else "invalid")
     assert reason or (reading.stage, reply[slice(*reading.places[0])]) == ("declared", "B")
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "reply"),
+    [
+        ("text", "x", '{"answer": "\\ud800"}'),
+        ("json", '{"a": "x"}', '{"\\ud83d": ["\\ud800"]}'),
+        ("list", "a, b", '{"answer": ["\\ud800"]}'),
+    ],
+)
+def test_half_a_surrogate_pair_in_a_reply_is_wrong_and_can_be_written(kind: str, target: str, reply: str):
+    schema = automatic_schema(shown(kind, target, None)) if kind != "json" else None
+    record = Record("1", "ok", 0, Response(reply))
+    score = score_record(shown(kind, target, schema), record, reading_answers(by_kind))
+    assert score.value == 0.0
+    assert "\\\\ud8" in msgspec.json.encode(score).decode()
 
 
 def test_a_readers_quote_of_a_reply_that_broke_its_schema_is_read_as_text():

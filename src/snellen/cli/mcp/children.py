@@ -65,8 +65,8 @@ class Child:
 
     def tell(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask it to end: a run then writes the answers that are on their way."""
-        self.cancelled = True
         if self.is_running():
+            self.cancelled = True
             processes.tell(self._group.process.pid, number)
 
     def end(self, grace_s: float = 0.0) -> None:
