@@ -200,6 +200,64 @@ def test_annotations_find_their_image_by_the_text_of_its_id():
     assert "image 99: no image has this id; 1 annotations name 1 absent images" in surveyed(export)[1]
 
 
+def test_images_of_coco_have_their_name_in_their_address_and_ids_may_be_floats():
+    export = coco()
+    for image in export["images"]:
+        image["coco_url"] = f"http://images.cocodataset.org/val2017/{image.pop('file_name')}"
+    for one in export["annotations"]:
+        one["image_id"] = float(one["image_id"])
+    table, reasons = surveyed(export)
+    assert (table.kinds["boxes"], reasons) == (3, "")
+    assert [one.target.count("bbox") for one in open_table("set.json").samples(Data())] == [2, 1, 0]
+
+
+def classified(form: str, *labels: list[str]):
+    """Return an export of images that have classes alone."""
+    if form == "studio":
+        choices = [{"type": "choices", "from_name": "bird", "value": {"choices": part}} for part in labels]
+        names = [*BOXES]
+        return [
+            {"id": at, "data": {"image": f"/data/upload/3/{names[at]}"}, "annotations": [{"result": [one]}]}
+            for at, one in enumerate(choices)
+        ]
+    samples = fiftyone()["samples"]
+    for sample, part in zip(samples, labels, strict=True):
+        of_classes = [{"_cls": "Classification", "label": label} for label in part]
+        whole = {"_cls": "Classifications", "classifications": of_classes}
+        sample["ground_truth"] = of_classes[0] if form == "one" else whole
+    return {"samples": samples}
+
+
+@pytest.mark.parametrize("form", ["studio", "one", "several"])
+def test_classes_of_whole_images_are_a_choice_among_those_of_the_file(form):
+    table, reasons = surveyed(classified(form, ["wren"], ["owl"], ["wren"]))
+    assert (dict(table.kinds), reasons) == ({"choice": 3}, "")
+    samples = list(open_table("set.json").samples(Data()))
+    assert [(one.target, dict(one.options)) for one in samples] == [
+        (letter, {"A": "owl", "B": "wren"}) for letter in "BAB"
+    ]
+
+
+def test_several_classes_of_an_image_are_all_right_and_an_empty_set_is_left_out():
+    table, reasons = surveyed(classified("several", ["wren", "owl"], ["owl"], []))
+    assert dict(table.kinds) == {"multi-choice": 2} and "it is not annotated" in reasons
+    assert [one.target for one in open_table("set.json").samples(Data())] == [("A", "B"), ("A",)]
+
+
+def test_classes_stand_behind_shapes_and_of_two_questions_none_is_taken():
+    export = fiftyone()
+    for sample in export["samples"]:
+        sample["weather"] = {"_cls": "Classification", "label": "rain"}
+        sample["objects"] = sample.pop("ground_truth")
+    assert dict(surveyed(export)[0].kinds) == {"boxes": 3}
+    tasks = classified("studio", ["wren"], ["owl"], ["wren"])
+    tasks[1]["annotations"][0]["result"][0]["from_name"] = "weather"
+    assert "2 questions have choices: bird, weather" in refusal(tasks)
+    del tasks[1:]
+    tasks[0]["annotations"][0]["result"][0] = {"type": "textarea", "value": {"text": ["x"]}}
+    assert "no box, point, outline or class is marked" in refusal(tasks)
+
+
 def refusal(export) -> str:
     Path("set.json").write_text(json.dumps(export))
     with pytest.raises((DataError, UsageError)) as refused:

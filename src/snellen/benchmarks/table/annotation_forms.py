@@ -1,6 +1,7 @@
 """Annotated images in the exports of other tools, as rows: COCO's JSON, Label Studio's, FiftyOne's.
 
-An image is a row with the set of its boxes; of points and outlines each label of an image is a row. Sources: cocodataset.org, format of
+An image is a row with the set of its boxes; of points and outlines each label of an image is a row. Where classes of whole images
+are all that is marked, an image is a choice among them. Sources: cocodataset.org, format of
 the data; labelstud.io, JSON and JSON-MIN export; docs.voxel51.com, FiftyOneDataset and FiftyOneImageDetectionDataset.
 """
 
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
+from snellen.benchmarks.table.operations import LETTERS
 from snellen.errors import DataError, UsageError
 
 SPACES = {
@@ -27,16 +29,24 @@ HEAD = 500
 _OTHER_ROWS = {"question", "answer", "caption"}
 _SHAPES = {"rectangle": "boxes", "keypoint": "point", "polygon": "region"}
 _NO_SHAPES = ("choices", "text", "rating", "taxonomy", "labels", "pairwise", "number")
+CLASS = "class"
+"""Kind of a mark that says what a whole image shows."""
+MOST_CLASSES = 26
+"""Classes that are offered as options; of more, the name is asked for."""
 _MARKED = {f"{shape}labels" for shape in (*_SHAPES, "ellipse", "brush", "bitmask", "vector")}
 UNMARKED = "it is not annotated"
+NAMELESS = "it has no file name"
 
 
 class Mark(NamedTuple):
-    """A box, point or outline on an image: its kind, its label, and its coordinates as a gold cell writes them."""
+    """A box, point, outline or class of an image: its kind, its label, and its coordinates as a gold cell writes them.
+
+    Of a class of Label Studio `cell` is the name of the question that it answers.
+    """
 
     kind: str
     label: str
-    cell: Any
+    cell: Any = None
 
 
 class Marked(NamedTuple):
@@ -76,18 +86,43 @@ def _annotated(value: Any, name: str) -> tuple[str, list[dict[str, Any] | DataEr
     names = list(dict.fromkeys(mark.label for image in images for mark in image.marks if mark.kind == "boxes"))
     if form == "COCO JSON" and names:
         names = [str(one["name"]) for one in value["categories"]]
-    rows = [row for image in images for row in _rows_of(image, names, name)]
+    classes = sorted({mark.label for image in images for mark in image.marks if mark.kind == CLASS})
+    if classes and all(mark.kind == CLASS for image in images for mark in image.marks):
+        asked = sorted({str(mark.cell) for image in images for mark in image.marks if mark.cell})
+        if len(asked) > 1:
+            raise UsageError(
+                f"{name}: {len(asked)} questions have choices: {', '.join(asked)}", "Export the file with one of them."
+            )
+        several = any(len({mark.label for mark in image.marks}) > 1 for image in images)
+        rows = [_classified(image, classes, name, several=several) for image in images]
+    else:
+        rows = [row for image in images for row in _rows_of(image, names, name)]
     if not any(image.marks for image in images):
-        reason = next((image.fault for image in images if image.fault), "no box, point or outline is marked")
+        faults = [image.fault for image in images]
+        reason = faults[0] if all(faults) else "no box, point, outline or class is marked"
         raise DataError(
             f"{name}: {form} was found, and none of its {len(images):,} images can be asked about: {reason}"
         )
     return form, rows
 
 
+def _classified(image: Marked, classes: Sequence[str], name: str, *, several: bool) -> dict[str, Any] | DataError:
+    """Return an image as a choice among the classes of the file; of more than 26, as a question for the name."""
+    fault = image.fault or ("" if image.marks else UNMARKED) or ("" if isinstance(image.image, str) else NAMELESS)
+    if fault:
+        return DataError(f"{name}, image {image.id}: {fault}")
+    row = {"id": image.id, "image": image.image, "question": "What does the image show?"}
+    labels = list(dict.fromkeys(mark.label for mark in image.marks))
+    if not 1 < len(classes) <= MOST_CLASSES:
+        return row | {"kind": "text", "answer": _written(labels) if len(labels) > 1 else labels[0]}
+    letters = sorted(LETTERS[classes.index(label)] for label in labels)
+    kind = "multi-choice" if several else "choice"
+    return row | {"kind": kind, "options": _written(classes), "answer": ",".join(letters)}
+
+
 def _rows_of(image: Marked, names: Sequence[str], name: str) -> Iterator[dict[str, Any] | DataError]:
     if image.fault or not isinstance(image.image, str):
-        yield DataError(f"{name}, image {image.id}: {image.fault or 'it has no file name'}")
+        yield DataError(f"{name}, image {image.id}: {image.fault or NAMELESS}")
         return
     about = {"id": image.id, "image": image.image}
     boxes = [
@@ -95,7 +130,7 @@ def _rows_of(image: Marked, names: Sequence[str], name: str) -> Iterator[dict[st
     ]
     if names:
         yield about | {"question": _question("boxes", names), "kind": "boxes", "answer": _written(boxes)}
-    others = [mark for mark in image.marks if mark.kind != "boxes"]
+    others = [mark for mark in image.marks if mark.kind not in ("boxes", CLASS)]
     for kind, label in dict.fromkeys((mark.kind, mark.label) for mark in others):
         cells = [mark.cell for mark in others if (mark.kind, mark.label) == (kind, label)]
         if kind == "region" and all(isinstance(cell, list) for cell in cells):
@@ -148,7 +183,7 @@ def _coco(value: Mapping[str, Any], name: str) -> Iterator[Marked]:
         mark = Mark("boxes", label, {"bbox": box, **known}) if box else Mark("region", label, outline)
         by_image.setdefault(_id_text(one.get("image_id")), []).append(mark)
     for image in value["images"]:
-        yield Marked(image.get("id"), image.get("file_name"), by_image.get(_id_text(image.get("id")), ()))
+        yield Marked(image.get("id"), _file_of(image), by_image.get(_id_text(image.get("id")), ()))
     lost = by_image.keys() - {_id_text(image.get("id")) for image in value["images"]}
     if lost:
         count = sum(len(by_image[one]) for one in lost)
@@ -169,7 +204,7 @@ def _lvis(value: Mapping[str, Any], name: str) -> Iterator[dict[str, Any] | Data
     for known, image in images.items():
         found = boxes.get(known, {})
         looked = dict.fromkeys((*found, *image.get("neg_category_ids", ())))
-        file = image.get("file_name") or re.sub(r"^\w+://[^/]*", "", str(image.get("coco_url") or ""))
+        file = _file_of(image)
         for category in looked:
             if category in image.get("not_exhaustive_category_ids", ()):
                 continue
@@ -197,10 +232,15 @@ def _lvis(value: Mapping[str, Any], name: str) -> Iterator[dict[str, Any] | Data
         yield DataError(f"{name}, image {min(lost)}: no image has this id; annotations name {len(lost)} absent images")
 
 
+def _file_of(image: Mapping[str, Any]) -> Any:
+    """Return the name of an image of COCO or LVIS, which may stand at the end of its address only."""
+    return image.get("file_name") or re.sub(r"^\w+://[^/]*", "", str(image.get("coco_url") or "")) or None
+
+
 def _id_text(value: Any) -> str:
-    """Return an id as text: files write 2 and "2" for one image."""
+    """Return an id as text: files write 2, "2" and 2.0 for one image."""
     hash(value)  # a list or an object is no id
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _results(task: Mapping[str, Any]) -> list[Any] | None:
@@ -240,7 +280,9 @@ def _of_task(task: Mapping[str, Any]) -> Marked:
     for one in sets[0]:
         value, kind = one.get("value") or {}, str(one.get("type", ""))
         shape = next((shape for shape in _SHAPES if f"{shape}labels" in value or kind == shape), "")
-        if not shape and not kind.startswith(_NO_SHAPES):
+        if kind == "choices":
+            marks += [Mark(CLASS, str(label), one.get("from_name")) for label in value.get("choices") or ()]
+        elif not shape and not kind.startswith(_NO_SHAPES):
             fault = f"{kind or 'a mark'} is not read" if kind != "relation" else fault
         elif shape == "rectangle" and value.get("rotation"):
             fault = f"a rectangle is rotated by {value['rotation']:g}°"
@@ -259,10 +301,9 @@ def _fiftyone(value: Mapping[str, Any], name: str) -> list[Marked] | None:
         return [_listed(key, part, classes) for key, part in labels.items()]
     if not isinstance(samples, list) or not samples or not isinstance(samples[0], dict) or "filepath" not in samples[0]:
         return None
-    lists = ("detections", "keypoints", "polylines")
-    fields = {
-        key for one in samples for key, part in one.items() if isinstance(part, dict) and not {*lists}.isdisjoint(part)
-    }
+    parts = [(key, part) for one in samples for key, part in one.items() if isinstance(part, dict)]
+    shapes = {key for key, part in parts if not {"detections", "keypoints", "polylines"}.isdisjoint(part)}
+    fields = shapes or {key for key, part in parts if part.get("_cls") in ("Classification", "Classifications")}
     if len(fields) > 1 and "ground_truth" not in fields:
         raise UsageError(
             f"{name}: {len(fields)} fields hold marks: {', '.join(sorted(fields))}",
@@ -278,6 +319,8 @@ def _fiftyone(value: Mapping[str, Any], name: str) -> list[Marked] | None:
         marks += [
             Mark("region", str(mark.get("label") or ""), mark.get("points")) for mark in part.get("polylines") or ()
         ]
+        classes = part.get("classifications") or ([part] if part.get("_cls") == "Classification" else ())
+        marks += [Mark(CLASS, str(mark["label"])) for mark in classes if mark.get("label")]
         fault = UNMARKED if field and one.get(field) is None else ""
         images.append(Marked(known.get("$oid") if isinstance(known, dict) else known, one["filepath"], marks, fault))
     return images

@@ -220,7 +220,9 @@ def _open(tree: Tree, name: str, source: Source) -> _File:
             form, images = export
             return _File(
                 form,
-                ("id", "image", "question", "kind", "answer"),
+                columns_of(
+                    ("id", "image", "question", "kind", "answer"), [row for row in images if isinstance(row, dict)]
+                ),
                 _placed(enumerate(images, 1), ""),
                 gold=SPACES[form],
             )
