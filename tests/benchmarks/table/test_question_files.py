@@ -14,6 +14,7 @@ import snellen
 from benchmarks.table.test_hub_tasks import Says
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import find
+from snellen.benchmarks.table.benchmark import open_table
 from snellen.errors import DataError, SnellenError
 from snellen.types import Text
 
@@ -69,6 +70,17 @@ def vqa_accuracy(reply: str, answers: list[str]) -> float:
     """VQA accuracy as it is defined: the mean over nine of the ten answers of min(1, equal ones / 3)."""
     parts = [min(1.0, sum(answer == reply for answer in nine) / 3) for nine in combinations(answers, 9)]
     return sum(parts) / len(parts)
+
+
+def test_ids_of_questions_and_images_are_compared_as_texts():
+    place = vqa()
+    content = json.loads(Path(place, QUESTIONS).read_text())
+    for question in content["questions"]:
+        question |= {"question_id": str(question["question_id"]), "image_id": str(question["image_id"])}
+    content["questions"].append(content["questions"][0] | {"question_id": "7", "image_id": "9" * 5000})
+    Path(place, QUESTIONS).write_text(json.dumps(content))
+    table = open_table(str(place / QUESTIONS)).table.survey(Data(images=place / "val2014"))
+    assert table.kinds["short"] == 2 and "no annotation has its question_id" in str(table.omitted)
 
 
 @pytest.mark.parametrize("name", [f"vqa/{QUESTIONS}", "vqa"])

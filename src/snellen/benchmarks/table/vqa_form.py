@@ -97,27 +97,27 @@ def vqa_rows(
     if not isinstance(listed, list):
         raise DataError(f"{beside}: a list `annotations` was expected", "Fetch it again.")
     by_question = {
-        one.get("question_id"): one for one in listed if isinstance(one, dict) and _is_id(one.get("question_id"))
+        str(one["question_id"]): one for one in listed if isinstance(one, dict) and _is_id(one.get("question_id"))
     }
     asked = set()
     for number, question in enumerate(value["questions"], 1):
         if not isinstance(question, dict) or not _is_id(known := question.get("question_id")):
             yield DataError(f"{name}, question {number:,}: an object with a question_id was expected")
             continue
-        asked.add(known)
-        own = by_question.get(known)
+        asked.add(str(known))  # files write 2 and "2" for one question
+        own = by_question.get(str(known))
         fault = _fault(question, own)
         if fault or own is None:
             yield DataError(f"{name}, question {known}: {fault}")
             continue
         yield {
             **{key: question.get(key) for key in ("question_id", "question", "image_id")},
-            "image": _image(value, question["image_id"]),
+            "image": _image(value, int(question["image_id"])),
             "answers": [str(one.get("answer", "")) for one in own["answers"]],
             **{key: own.get(key) for key in ("answer_type", "question_type")},
         }
     if lost := by_question.keys() - asked:
-        yield DataError(f"{beside}: {len(lost):,} annotations name absent questions, such as {min(lost, key=str)}")
+        yield DataError(f"{beside}: {len(lost):,} annotations name absent questions, such as {min(lost)}")
 
 
 def _is_id(value: Any) -> bool:
@@ -128,15 +128,16 @@ def _fault(question: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
     """Return why a question cannot be asked; empty where it can."""
     if own is None:
         return "no annotation has its question_id"
-    if own.get("image_id") != question.get("image_id"):
+    if str(own.get("image_id")) != str(question.get("image_id")):
         return f"it is about image {question.get('image_id')}, and its annotation about {own.get('image_id')}"
     answers = own.get("answers")
     if not isinstance(answers, list) or not answers or not all(isinstance(one, dict) for one in answers):
         return "its annotation has no list of answers"
     return (
         ""
-        if type(question.get("image_id")) is int
-        else f"its image_id is {question.get('image_id')!r}; a number was expected"
+        if type(number := question.get("image_id")) is int
+        or (isinstance(number, str) and number.isdecimal() and len(number) < 13)
+        else f"its image_id is {number!r}; a number was expected"
     )
 
 
