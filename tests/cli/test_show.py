@@ -87,3 +87,4 @@ def test_an_option_that_is_wrong_is_refused_with_what_to_type(words, hint, snell
     evaluate(ARITHMETIC, Calculator(), out="run", limit=1)
     said = snellen("show", "run", *words)
     assert said.status == 2 and hint in said.err
+    assert "all samples" not in snellen("show", "run", "--limit", "0").err  # what run and check say

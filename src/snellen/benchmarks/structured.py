@@ -5,6 +5,7 @@ Without a schema a benchmark is untouched, and so is the fingerprint of its runs
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -115,7 +116,8 @@ def checked_schema(schema: Mapping[str, Any] | str | Path) -> dict[str, Any] | s
     if len(content) > MOST_BYTES:
         raise UsageError(f"{where} has more than {MOST_BYTES:,} bytes; every request would carry it.", "Shorten it.")
     try:
-        value = json.loads(content)
+        # json would take NaN and halves of surrogate pairs, which no request can carry.
+        value = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not JSON: {error}", _HINT) from None
     if not isinstance(value, dict) or not value:
@@ -132,6 +134,8 @@ def _require_schema(value: dict[str, Any], where: str) -> None:
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
+    if not isinstance(value.get("$schema", ""), str):
+        raise UsageError(f"{where} is no JSON Schema: $schema: an address was expected", _HINT)
     try:
         validator_for(value, default=Draft202012Validator).check_schema(value)
         references = list(_references(value))

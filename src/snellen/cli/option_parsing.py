@@ -383,7 +383,7 @@ def _name_value(error: Exception, param: Any, value: Any) -> None:
     if type(error).__name__ == "BadParameter" and isinstance(value, str) and isinstance(message, str):
         if repr(value) not in message:
             message = f"{message}; found {value!r}."
-        if param.name == "limit":
+        if param.name == "limit" and param.default is None:
             message += " Omit --limit to run all samples."
         error.message = message  # type: ignore[attr-defined]
 

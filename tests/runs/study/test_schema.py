@@ -131,6 +131,10 @@ def test_a_body_with_a_form_of_its_own_and_a_schema_exclude_each_other(tested: P
     [
         ("[1]", "an object, was expected"),
         ("{", "not JSON"),
+        ('{"minimum": NaN}', "not JSON"),
+        ('{"title": "\\ud800"}', "not JSON"),
+        ('{"$schema": 7}', "an address was expected"),
+        ('\ufeff{"type": "any"}', "no JSON Schema: type"),
         ('{"type": "strnig"}', "no JSON Schema: type"),
         ('{"$ref": "https://example.org/s.json"}', "refers to 'https://example.org/s.json'"),
         ('{"properties": {"a": {"$ref": "file:///etc/passwd"}}}', "itself alone"),
