@@ -12,7 +12,7 @@ from typer.main import get_command
 from snellen.cli import main
 from snellen.cli.app import build
 from snellen.cli.benchmark_options import own_options, tell_apart
-from snellen.cli.suggestions import _descend
+from snellen.cli.suggestions import descend
 
 pytestmark = pytest.mark.installed
 
@@ -25,7 +25,7 @@ ROWS = re.findall(r"^\| `(\w+\.(?:py|sh).*?)` \| `snellen (.*?)` \|$", (DOCS / "
 @pytest.mark.parametrize(("script", "command"), ROWS, ids=[row[0].split()[0] for row in ROWS])
 def test_the_commands_for_the_scripts_have_options_that_exist(script, command):
     words = shlex.split(command)
-    target, path, rest = _descend(get_command(build(words)), words)
+    target, path, rest = descend(get_command(build(words)), words)
     assert len(ROWS) == 8 and path and not tell_apart(rest, own_options(target)).unknown
 
 
