@@ -66,3 +66,26 @@ def test_names_of_the_hub_are_those_that_the_user_allows(root):
             places.benchmark(name)
     with pytest.raises(UsageError, match="there is nothing"):
         Places(root / "in" / "results", ["nowhere"])
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ('hub = "other/private"', "not allowed"),
+        ('csv = "http://127.0.0.1/x.csv"', "names the address"),
+        ('file = "a.jsonl"\nmirrors = ["s3://lab/x.jsonl"]', "names the address"),
+        ('file = "/etc/passwd"', "outside"),
+        ('hub = "one/set"', ""),
+        ('file = "a.jsonl"', ""),
+    ],
+)
+def test_a_declaration_names_no_place_that_a_client_may_not_name(root, source, told):
+    (root / "in" / "own.toml").write_text(f'name = "own"\n[source]\n{source}\n')
+    places = Places(
+        root / "in" / "results", [str(root / "in" / "own.toml"), str(root / "in" / "a.jsonl"), "hf:one/set"]
+    )
+    if told:
+        with pytest.raises(UsageError, match=told):
+            places.benchmark("own.toml")
+    else:
+        assert places.benchmark("own.toml").endswith("own.toml")

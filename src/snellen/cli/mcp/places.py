@@ -92,7 +92,7 @@ class Places:
         if name in BUILT_IN or is_entry(name):
             return name
         if name.startswith(HUB):
-            if not any(_is_below(name, allowed) for allowed in self._hub):
+            if not self._is_allowed_hub(name):
                 raise UsageError(
                     f"benchmark {name!r} is not allowed", f"The user allows it with: snellen mcp --allow {name}"
                 )
@@ -156,12 +156,31 @@ class Places:
     def _is_inside(path: Path, roots: Sequence[Path]) -> bool:
         return any(path.is_relative_to(root) for root in roots)
 
+    def _is_allowed_hub(self, name: str) -> bool:
+        """Return True for an allowed name of the hub, a task or revision of it, or one in an allowed owner's."""
+        return name in self._hub or any(
+            name.startswith(allowed if allowed.endswith(("/", ":")) else (f"{allowed}/", f"{allowed}@"))
+            for allowed in self._hub
+        )
+
     def _require_declaration(self, path: Path, name: str) -> None:
         """Refuse a declaration with a path that is not allowed, before it is followed."""
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{name} cannot be read: {error}", "Correct the file.") from error
+        source = content.get("source")
+        for text in _texts(source):
+            if "://" in text or text.startswith(HUB):
+                raise UsageError(
+                    f"{name} names the address {text[:80]!r}, and a client cannot", "Fetch the file first."
+                )
+        hub = source.get("hub") if isinstance(source, dict) else None
+        if hub and not self._is_allowed_hub(f"{HUB}{hub}"):
+            raise UsageError(
+                f"{name} names {hub!r} on the hub, which is not allowed",
+                f"The user allows it with: snellen mcp --allow {HUB}{hub}",
+            )
         for text in _texts(content):
             if "\n" in text or "\0" in text or len(text) > 4_000:
                 continue
@@ -171,13 +190,6 @@ class Places:
                     f"{name} names {text!r}, which lies outside the folders that the user allows",
                     "The user allows more with: snellen mcp --allow PATH",
                 )
-
-
-def _is_below(name: str, allowed: str) -> bool:
-    """Return True for an allowed name of the hub, a task or revision of it, or one in an allowed owner's."""
-    return name == allowed or name.startswith(
-        allowed if allowed.endswith(("/", ":")) else (f"{allowed}/", f"{allowed}@")
-    )
 
 
 def _require_word(text: str, what: str) -> None:
