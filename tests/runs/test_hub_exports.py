@@ -93,6 +93,12 @@ def test_the_card_and_the_croissant_file_describe_the_table(tmp_path: Path):
     assert [field["source"]["extract"]["column"] for field in described["recordSet"][0]["field"]] == columns
 
 
+def test_what_is_published_names_no_place_of_this_machine(tmp_path: Path):
+    (tmp_path / "own.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
+    files = export_tasks(find(str(tmp_path / "own.jsonl")), Data(), tmp_path / "hub").files
+    assert not [file for file in files if str(tmp_path).encode() in file.read_bytes()]
+
+
 def test_any_table_becomes_whole_texts_with_a_task_for_each_scorer(tmp_path: Path):
     rows = [
         "id,question,answer,A,B",

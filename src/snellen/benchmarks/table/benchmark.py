@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
@@ -405,7 +405,9 @@ def _files(table: Rows) -> list[DataFile]:
 def _about(declaration: Declaration) -> dict[str, str]:
     source = declaration.source
     place = f"{HUB}{source.hub}" if source.hub else str(getattr(source, source.kind))
-    about = {"description": declaration.title or f"the questions in {place}", "source": place}
+    # Exports publish the description: a path of this machine is no part of it.
+    shown = place if source.hub else PurePath(place).name
+    about = {"description": declaration.title or f"the questions in {shown}", "source": place}
     named = {"licence": declaration.licence, "url": declaration.url, "probes": declaration.probes}
     columns = dict.fromkeys(name for cell in declaration.rows.values() for name in columns_of(cell))
     named["reads columns"] = ", ".join(columns)
