@@ -225,6 +225,15 @@ def test_missing_and_refused_credentials_are_said_before_the_first_question(acco
         assert server.requests == []
 
 
+@pytest.mark.parametrize("reply", [{"access_token": "x", "expires_in": "soon"}, {"access_token": None}, [1]])
+def test_a_token_servers_reply_of_another_form_is_a_refusal(account, reply):
+    with CloudServer(lambda _: CloudReply(reply)) as tokens, CloudServer([CloudReply({}, 400)]) as server:
+        account(tokens.origin)
+        with pytest.raises(KeyRefusedError, match="no access token"):
+            asyncio.run(asked(opened("gemini-test", server.origin)))
+        assert server.requests == []
+
+
 def test_the_preflight_names_a_model_that_is_not_there(account):
     missing = CloudReply({"error": {"code": 404, "message": "Publisher Model `m` was not found"}}, 404)
     with TokenServer() as tokens:

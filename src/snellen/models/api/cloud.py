@@ -189,6 +189,11 @@ class GoogleTokens:
             raise _google_error(NetworkError, "Google's server of tokens was not reached", error) from None
         except GoogleAuthError as error:
             raise _google_error(KeyRefusedError, "Google gave no access token", error) from None
+        except (AttributeError, LookupError, TypeError, ValueError):  # google-auth trusts the form of both
+            raise KeyRefusedError(
+                "Google gave no access token: the file of credentials or the reply has another form than google-auth reads",
+                _GOOGLE_HINT,
+            ) from None
 
 
 _BEARER = "authorization"
