@@ -149,6 +149,37 @@ def test_bfloat16_is_stored_as_the_float32_of_equal_value(kind, tmp_path):
     assert np.array_equal(open_store(import_file(path, tmp_path / "s")).values, features.float().numpy())
 
 
+LABELS = np.array([0, 2, 1, 2, 0, 1])
+SPLITS = {"train": slice(0, 4), "test": slice(4, 6)}
+ONE_HOT = np.eye(3, dtype=int)[LABELS]
+VECTORS = np.arange(24, dtype=np.float32).reshape(6, 4)
+TENSORS = torch.from_numpy(VECTORS.copy())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"features": TENSORS, "labels": torch.from_numpy(ONE_HOT)},
+        {"features": list(TENSORS), "labels": [[int(label)] for label in LABELS]},
+        {"features": [*TENSORS], "labels": [torch.tensor(label) for label in LABELS]},
+        {name: {"features": TENSORS[part], "labels": LABELS[part].tolist()} for name, part in SPLITS.items()},
+    ],
+    ids=["one-hot", "lists", "tensors", "dicts of splits"],
+)
+def test_one_class_a_row_is_read_from_every_form_of_it(content, tmp_path):
+    torch.save(content, tmp_path / "f.pt")
+    import_file(tmp_path / "f.pt", tmp_path / "store")
+    store = open_store(tmp_path / "store")
+    assert store.labels.single.tolist() == LABELS.tolist()
+    np.testing.assert_array_equal(store.values, VECTORS)
+
+
+def test_rows_of_which_one_has_no_class_may_have_several(tmp_path):
+    np.savez(tmp_path / "f.npz", features=VECTORS, labels=np.vstack([ONE_HOT[:5], [0, 0, 0]]))
+    import_file(tmp_path / "f.npz", tmp_path / "store")
+    assert open_store(tmp_path / "store").labels.many.sum(axis=1).tolist() == [1, 1, 1, 1, 1, 0]
+
+
 def test_groups_of_hdf5_are_splits_and_texts_are_class_names(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for split, rows in {"train": 4, "test": 2}.items():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
 from snellen.features.ranking.junk import Junk, junk_pairs
-from snellen.features.store.labels import Labels, find_columns, from_array, from_lists
+from snellen.features.store.labels import Labels, find_columns, from_array, from_lists, one_each
 
 Flat: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 RowsOf: TypeAlias = "NDArray[Any] | Sequence[int] | str | None"
@@ -44,7 +44,7 @@ def as_labels(labels: Any, rows: int) -> Labels:
             known = from_array(array, None, "labels", lambda row: f"row {row}")
     if len(known) != rows:
         raise DataError(f"{len(known):,} labels for {rows:,} rows of features", "Give one label a row.")
-    return known
+    return known if isinstance(labels, Labels) else one_each(known)
 
 
 def single_labels(labels: Labels) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import pickle  # nosec: for the name of an error
+import re
 import subprocess
 import sys
 import zipfile
@@ -105,7 +106,10 @@ def read_torch(request: Request) -> FileColumns:
             raise DataError(f"{file} holds a {type(content).__name__}; a dict of tensors was expected", TORCH_HINT)
         role = _one_role(request, "one tensor")
         return named_columns({role: _as_array(content, f"{file}: its tensor", role)})
-    values = {str(name): value for name, value in content.items()}
+    values: dict[str, Any] = {}
+    for name, value in content.items():
+        inner = value.items() if isinstance(value, dict) else ()  # the dict of a split, as a group of HDF5
+        values |= {f"{name}/{key}": part for key, part in inner} or {str(name): value}
 
     def load(name: str, role: str) -> Any:
         return _as_array(values[name], f"{file}: {name!r}", role)
@@ -127,7 +131,8 @@ def load_tensors(source: Path | IO[bytes], where: str) -> Any:
     try:
         return torch.load(source, map_location="cpu", weights_only=True, mmap=is_zip or None)
     except pickle.UnpicklingError as error:
-        reason = next((line.strip() for line in str(error).splitlines() if "GLOBAL" in line), "")
+        named = re.search(r"GLOBAL \S+", str(error))
+        reason = f"It names {named[0]}." if named else ""
         raise DataError(f"{where}: it needs more than tensors to open. {reason}".strip(), TORCH_HINT) from error
     except Exception as error:  # torch and its unpickler raise whatever a damaged file makes them stumble over
         raise DataError(
@@ -147,8 +152,13 @@ def _as_array(value: Any, where: str, role: str) -> Any:
             return [[entry for entry in item if isinstance(entry, int | float | str)] for item in items]
         if all(isinstance(item, str | int | float) for item in items):
             return np.array(items)
+        if all(map(_is_tensor, items)) and len({item.shape for item in items}) == 1:
+            return np.stack([np.asarray(_as_array(item, where, role)) for item in items])
     if not _is_tensor(value):
-        raise DataError(f"{where} is a {type(value).__name__}; a tensor or a list was expected", TORCH_HINT)
+        raise DataError(
+            f"{where} is a {type(value).__name__}; a tensor, or a list of numbers, texts or tensors of one shape, was expected",
+            TORCH_HINT,
+        )
     tensor = value.detach()
     claimed = tensor.numel() * tensor.element_size()
     try:

@@ -190,6 +190,10 @@ def _class_names(names: Any, file: Path) -> list[str] | None:
 
 
 def _labels(values: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
+    return reading.one_each(_read_labels(values, names, rows, file))
+
+
+def _read_labels(values: Any, names: list[str] | None, rows: int, file: Path) -> Labels:
     if isinstance(values, np.ndarray) and values.ndim == 0:
         raise DataError(f"{file}: labels are one value for {rows:,} rows", "Save one label a row.")
     if len(values) != rows:

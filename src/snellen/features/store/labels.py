@@ -190,6 +190,13 @@ def from_array(labels: Any, names: Sequence[str] | None, where: str, place: Plac
     return from_ids(ids.astype(np.int64), names, where)
 
 
+def one_each(labels: Labels) -> Labels:
+    """Return labels of which each row has exactly one as `single`: a one-hot matrix, lists of one id. Others stay as they are."""
+    if labels.many is None or not (labels.many.sum(axis=1) == 1).all():
+        return labels
+    return Labels(labels.classes, single=labels.classes[labels.many.argmax(axis=1)], names=labels.names)
+
+
 def _refuse_empty(texts: Sequence[str], where: str, place: Place) -> None:
     empty = next((i for i, text in enumerate(texts) if not text.strip()), None)
     if empty is not None:
