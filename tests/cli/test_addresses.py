@@ -86,6 +86,14 @@ def table(folder: Path, count: int = 4) -> Path:
     return folder / "questions.jsonl"
 
 
+@pytest.mark.parametrize("images", [["--images", "s3://lab/pics 1"], ["--images=s3://lab/pics 1"]])
+def test_images_of_a_bucket_are_named_by_one_word_or_two(images, bucket, tmp_path):
+    questions = table(tmp_path / "set")
+    bucket.put(str(tmp_path / "set" / "img"), "lab/pics 1/img", recursive=True)
+    shutil.rmtree(tmp_path / "set" / "img")
+    assert main(["run", str(questions), *images, "--model", "embedded", "--out", "here", "--quiet"]) == 0
+
+
 def test_a_table_with_its_images_and_a_run_are_read_from_s3(bucket, tmp_path, capfd):
     table(tmp_path / "set")
     bucket.put(str(tmp_path / "set"), "lab/set", recursive=True)

@@ -40,7 +40,7 @@ def with_local_copies(root: Any, words: Sequence[str]) -> list[str]:
                 "Use a path of this machine, and copy the result with the service's own program. Addresses are read by: "
                 f"{', '.join(READING)}, and by {', '.join(READ_OPTIONS)}.",
             )
-        line[at] = key + sign + str(_copied(value, beside=not key and not has_images))
+        line[at] = (f"{key}=" if sign else "") + str(_copied(value, beside=not key and not has_images))
     return line
 
 
