@@ -59,11 +59,12 @@ def without_schema(sample: Sample) -> Sample:
 
 def answer_in(schema: Mapping[str, Any], reply: str) -> StructuredAnswer:
     """Return the answer of a reply, outside of thinking and of a code fence, after a check against the schema."""
-    if visible(reply).unfinished:
-        return StructuredAnswer("", fault="reasoning not finished")
-    start, end = outside_thinking(reply)[-1]
-    written = reply[start:end]
-    bare = _FENCE.sub("", written.strip().removeprefix(_BYTE_ORDER_MARK)).removesuffix("```").strip()
+    start, bare = 0, _bare(reply)
+    if not _is_json(bare):  # marks of thinking inside of JSON are text
+        if visible(reply).unfinished:
+            return StructuredAnswer("", fault="reasoning not finished")
+        start, end = outside_thinking(reply)[-1]
+        bare = _bare(reply[start:end])
     if not bare:
         return StructuredAnswer("", fault="empty reply")
     if len(bare) > MOST_CHARACTERS:
@@ -103,6 +104,21 @@ def reading_answers(scorer: Callable[[Sample, str], Score]) -> Callable[[Sample,
         return Score(0.0, None, "invalid", answer.fault) if answer.fault else scorer(sample, answer.text)
 
     return scored
+
+
+def _bare(text: str) -> str:
+    """Return a text without a byte order mark and a code fence around it."""
+    return _FENCE.sub("", text.strip().removeprefix(_BYTE_ORDER_MARK)).removesuffix("```").strip()
+
+
+def _is_json(text: str) -> bool:
+    if len(text) > MOST_CHARACTERS:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 class _TwiceGiven(Exception):

@@ -193,6 +193,13 @@ def test_a_reply_is_its_field_or_unparseable_with_the_reason(reply: str, reason:
     assert reason or (reading.stage, reply[slice(*reading.places[0])]) == ("declared", "B")
 
 
+@pytest.mark.parametrize("steps", ["<think>hm", "A?</think>", "```", "<answer>A</answer>"])
+def test_marks_of_thinking_inside_of_the_json_are_text(steps: str):
+    sample = shown("choice", "B", OWN, {"A": "robin", "B": "wren"})
+    reply = json.dumps({"reasoning": steps, "answer": "B"})
+    assert reading_answers(by_kind)(sample, reply).verdict == "correct"
+
+
 @pytest.mark.parametrize(
     ("kind", "target", "reply"),
     [
