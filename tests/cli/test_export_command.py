@@ -69,6 +69,7 @@ def test_without_a_format_it_lists_the_benchmarks_own_and_those_for_any(snellen:
         "inspect",
         "eee",
         "hf",
+        "eval-yaml",
         "latex",
         "csv",
         "markdown",
@@ -171,7 +172,7 @@ def test_gold_of_a_restricted_benchmark_is_written_only_when_told_to(snellen: Sn
         (
             ("run", "--format", "gif"),
             2,
-            "There is: golden, breaking, jsonl, lmms-eval, vlmevalkit, atif, lm-eval, inspect, eee, hf, latex, csv",
+            "There is: golden, breaking, jsonl, lmms-eval, vlmevalkit, atif, lm-eval, inspect, eee, hf, eval-yaml, latex, csv",
         ),
         (("run", "--format", "jsonl", "--out", "run/results.jsonl"), 2, "named like a file"),
         (("run", "--format", "jsonl", "--out", "run/.lock"), 6, "cannot write run/.lock"),

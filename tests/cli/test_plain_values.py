@@ -139,6 +139,6 @@ def test_the_front_page_names_every_command_with_what_it_does(capsys: pytest.Cap
     said = capsys.readouterr().out
     for name, command in COMMANDS.items():
         assert any(line.strip("│ ").split(maxsplit=1) == [name, command.help] for line in said.splitlines()), name
-    for text in ("Usage: snellen", "--version", "-h, --help", "snellen run chart --model embedded"):
+    for text in ("Usage: snellen", "--version", "-h, --help", "snellen demo"):
         assert text in said
     assert all(f"─ {command.panel} ─" in said for command in COMMANDS.values())

@@ -110,7 +110,7 @@ def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark
     """Find the benchmark with the name that a run folder gives.
 
     Raises:
-        UntrustedRunError: it is code to import, and the folder is not trusted with it.
+        UntrustedRunError: it is code to import, or a data set of the hub, and the folder is not trusted with it.
         UsageError: there is no such benchmark.
     """
     if registry.is_code(name) and not trust:
@@ -119,7 +119,19 @@ def find_named(name: str, folder: RunFolder | None, *, trust: bool) -> Benchmark
             f"{where} names the benchmark {name!r}: Python code to import, and a run folder may be somebody else's",
             f"{TRUST} That module is then imported and run.",
         )
+    hub = registry.as_hub(name)
+    if hub.startswith(HUB) and folder is not None and not (trust or is_own(folder.meta())):
+        _require_published(folder, hub)  # its eval.yaml would be fetched
     return registry.find(name)
+
+
+def _require_published(folder: RunFolder, place: str) -> None:
+    """Raise UntrustedRunError if a place on the hub is not the repository of a benchmark of Snellen."""
+    if place[len(HUB) :].partition("@")[0] not in published_repositories():
+        raise UntrustedRunError(
+            f"{folder.meta_path} names the data {place!r}, which is not the repository of a benchmark of Snellen",
+            f"{TRUST} It is then fetched from the hub. Or name the data yourself: --data.",
+        )
 
 
 def _as_written(folder: RunFolder, meta: RunMeta) -> RunMeta:
@@ -160,11 +172,8 @@ def _check_places(benchmark: Benchmark, folder: RunFolder, meta: RunMeta, *, fre
     outside = {name: place for name, place in _places(data, meta).items() if not _within(folder.path, place)}
     for name, place in outside.items():
         if str(place).startswith(HUB):
-            if not free and str(place)[len(HUB) :].partition("@")[0] not in published_repositories():
-                raise UntrustedRunError(
-                    f"{folder.meta_path} names the data {str(place)!r}, which is not the repository of a benchmark of Snellen",
-                    f"{TRUST} It is then fetched from the hub. Or name the data yourself: --data.",
-                )
+            if not free:
+                _require_published(folder, str(place))
         elif name == "path" and not place.exists():  # images may be gone: answers are scored without them
             looked = dict.fromkeys(map(str, candidates(folder.path, place, meta.places.get(name))))
             raise DataError(
