@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from snellen.errors import DataError, MissingExtraError
 from snellen.installation import install_hint
-from snellen.questions.image_rows import PICTURES
 from snellen.questions.linking import Row, safe_name
 from snellen.questions.rng import permutation
+from snellen.types import DECODED_SUFFIXES
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -88,7 +88,7 @@ def _frames(source: Path, rate: int, count: int) -> Iterator[PillowImage]:
     from PIL import Image as pillow
 
     if source.is_dir():
-        names = sorted(path for path in source.iterdir() if path.suffix.lower() in PICTURES)
+        names = sorted(path for path in source.iterdir() if path.suffix.lower() in DECODED_SUFFIXES)
         try:
             yield from (pillow.open(path).convert("RGB") for path in names[:count])
         except (OSError, ValueError) as error:

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from snellen import __version__
 from snellen.benchmarks.vlm2.layout import BY_NAME, Subtask
 from snellen.errors import DataError, MediaError, StorageError, UsageError
-from snellen.questions.image_rows import PICTURES, strip_metadata
+from snellen.questions.image_rows import strip_metadata
 from snellen.questions.rng import permutation, turns
 from snellen.sources import numbered
 from snellen.sources.safe_paths import member_name
 from snellen.sources.tree import Tree
 from snellen.text import pretty_json
+from snellen.types import DECODED_SUFFIXES
 
 PATTERNS = ("AA", "AB", "AAA", "AAB", "ABC", "AAAA", "AAAB", "AABC", "ABCD")
 SALIENT_BELOW = -2.0
@@ -84,7 +85,7 @@ def read_identities(cue: str, tree: Tree) -> dict[str, tuple[str, tuple[str, ...
     needed = 2 if cue == "oc" else 1
     for name in sorted(tree.names()):
         parts = name.split("/")
-        if not name.lower().endswith(PICTURES) or any(part.startswith(".") for part in parts):
+        if not name.lower().endswith(DECODED_SUFFIXES) or any(part.startswith(".") for part in parts):
             continue
         if len(parts) <= needed:
             form = "KIND/OBJECT/IMAGE" if cue == "oc" else "PERSON/IMAGE"

@@ -147,7 +147,7 @@ def _is_tensor(value: Any) -> bool:
 def _as_array(value: Any, where: str, role: str) -> Any:
     """Return a tensor as an array without copying it, or a list as an array; lists of lists stay lists."""
     if isinstance(value, list | tuple):
-        items = [str(item) for item in value] if role in ("ids", "split", "class_names") else list(value)
+        items: list[Any] = [str(item) for item in value] if role in ("ids", "split", "class_names") else list(value)
         if all(isinstance(item, list | tuple) for item in items):
             return [[entry for entry in item if isinstance(entry, int | float | str)] for item in items]
         if all(isinstance(item, str | int | float) for item in items):
