@@ -152,7 +152,7 @@ def _as_array(value: Any, where: str, role: str) -> Any:
             return [[entry for entry in item if isinstance(entry, int | float | str)] for item in items]
         if all(isinstance(item, str | int | float) for item in items):
             return np.array(items)
-        if all(map(_is_tensor, items)) and len({item.shape for item in items}) == 1:
+        if all(map(_is_tensor, items)) and len({getattr(item, "shape", None) for item in items}) == 1:
             return np.stack([np.asarray(_as_array(item, where, role)) for item in items])
     if not _is_tensor(value):
         raise DataError(
