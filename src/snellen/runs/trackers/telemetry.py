@@ -51,6 +51,11 @@ class Providers(NamedTuple):
 def require_address(address: str) -> None:
     """Raise UsageError for an address of a collector that is none; empty: the OTEL_* variables name it."""
     split = urlsplit(address)
+    if "@" in split.netloc:
+        raise UsageError(
+            "--log otel: the address holds a user name or password; it is written into the run's record.",
+            "Put it into OTEL_EXPORTER_OTLP_HEADERS.",
+        )
     if address and (split.scheme not in _PORTS or not split.hostname):
         raise UsageError(
             f"--log otel:{address} names no address of a collector.",
