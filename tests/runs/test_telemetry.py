@@ -224,7 +224,9 @@ def test_a_dead_collector_is_no_fault_of_the_run(tmp_path: Path, monkeypatch):
     assert "not logged" in result.line and "did not take the metrics" in result.line
 
 
-@pytest.mark.parametrize("text", ["otel:", "otel:collector:4318", "otel:ftp://x", "otel:http://me:secret@127.0.0.1:4318"])
+@pytest.mark.parametrize(
+    "text", ["otel:", "otel:collector:4318", "otel:ftp://x", "otel:http://me:secret@127.0.0.1:4318"]
+)
 def test_an_address_that_is_none_is_refused(text: str):
     with pytest.raises(UsageError, match="otel") as fault:
         parse_targets([text])

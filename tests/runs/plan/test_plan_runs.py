@@ -122,6 +122,7 @@ def test_a_cell_that_fails_does_not_end_the_others_and_the_exit_status_says_so(c
 
 
 def test_settings_are_a_dimension_and_a_local_model_is_loaded_once(capsys, monkeypatch):
+    from snellen.models.embedded import path
     from snellen.models.local import checkpoint
 
     loads: list[object] = []
@@ -129,19 +130,20 @@ def test_settings_are_a_dimension_and_a_local_model_is_loaded_once(capsys, monke
     monkeypatch.setattr(checkpoint, "load", lambda *words: loads.append(words) or real(*words))
     settings = '[[settings]]\nname = "plain"\n[[settings]]\nname = "blind"\nblank-images = true\n'
     settings += '[[settings]]\nname = "short"\nmax_tokens = 1\n'
-    plan = write(DIGITS + '[defaults]\nlimit = 8\n[[model]]\nname = "embedded"\n' + settings)
+    local = f"local:{path()}"
+    plan = write(DIGITS + f'[defaults]\nlimit = 8\n[[model]]\nname = "{local}"\n' + settings)
     assert main(["run", plan, "--json"]) == 0
     cells = json_of(capsys)["cells"]
     assert len(cells) == 6 and len(loads) == 1
     values = {(cell["benchmark"], cell["setting"]): cell["metric"]["value"] for cell in cells}
     assert values["chart/digits", "plain"] > values["chart/digits", "blind"]
-    run = load_run("results/plan/chart-digits-embedded-short")
+    places = {cell["setting"]: cell["path"] for cell in cells if cell["benchmark"] == "chart/digits"}
+    run = load_run(places["short"])
     assert run.meta.spec.options.generation.max_tokens == 1 and run.meta.spec.limit == 8
     assert (
-        main(["run", "chart/digits", "-m", "embedded", "--limit", "8", "--blank-images", "--out", "alone", "--quiet"])
-        == 0
+        main(["run", "chart/digits", "-m", local, "--limit", "8", "--blank-images", "--out", "alone", "--quiet"]) == 0
     )
-    alone, of_plan = load_run("alone"), load_run("results/plan/chart-digits-embedded-blind")
+    alone, of_plan = load_run("alone"), load_run(places["blind"])
     assert alone.meta.fingerprint == of_plan.meta.fingerprint and alone.figures() == of_plan.figures()
 
 
