@@ -26,13 +26,13 @@ COPY constraints.txt .
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/snellen/bin/pip install --constraint constraints.txt "$(ls /wheels/*.whl)[$EXTRAS]"
 
-# /work is where a folder of the host is mounted; the home keeps the key that marks own runs, models and caches. Both can be
+# /project is where a folder of the host is mounted; the home keeps the key that marks own runs, models and caches. Both can be
 # written by any user, for `docker run --user "$(id -u):$(id -g)"`.
 FROM python:${PYTHON}-slim-bookworm AS runtime
 RUN useradd --uid 1000 --home-dir /home/snellen snellen && \
-    install --directory --mode=1777 /work /home/snellen
+    install --directory --mode=1777 /project /home/snellen
 ENV PATH=/opt/snellen/bin:$PATH HOME=/home/snellen PYTHONUNBUFFERED=1
-WORKDIR /work
+WORKDIR /project
 USER 1000:1000
 ENTRYPOINT ["snellen"]
 CMD ["--help"]
