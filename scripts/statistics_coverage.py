@@ -27,9 +27,9 @@ from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics import compare, interval, of_sums, prediction_powered, repeat_metrics
 from snellen.scoring.statistics.agreement import cohen_kappa, error_consistency, krippendorff_alpha
 from snellen.scoring.statistics.averages import mean_of_independent
-from snellen.scoring.statistics.bootstrap import correlations
+from snellen.scoring.statistics.bootstrap import correlations, of_absolute_means
 from snellen.scoring.statistics.distributions import fair_coin_p
-from snellen.scoring.statistics.intervals import interval_or_reason, wilson
+from snellen.scoring.statistics.intervals import interval_or_reason, mover, wilson
 from snellen.scoring.statistics.paired import sign_flip_p, smallest_by_flips, smallest_detectable
 from snellen.scoring.statistics.roc import roc_area
 
@@ -234,6 +234,40 @@ def _repeated(
     return truth, next(metric.ci95 for metric in repeat_metrics(rows) if metric.name == figure)
 
 
+def _independent(rng: np.random.Generator, sizes: tuple[int, int], shares: tuple[float, float]) -> tuple[float, Ends]:
+    seen = [rng.binomial(n, share) / n for n, share in zip(sizes, shares, strict=True)]
+    ends = [wilson(share, n) for n, share in zip(sizes, seen, strict=True)]
+    return shares[0] - shares[1], mover(seen, ends, (1.0, -1.0))
+
+
+CALIBRATED: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "calibrated": lambda confidence: confidence,
+    "0.1 too sure": lambda confidence: np.maximum(confidence - 0.1, 0.0),
+    "0.3 too sure": lambda confidence: np.maximum(confidence - 0.3, 0.0),
+    "half as steep": lambda confidence: 0.25 + confidence / 2.0,
+}
+
+
+def _in_bins(confidence: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    columns = np.zeros((len(values), 10))
+    columns[np.arange(len(values)), np.minimum((confidence * 10.0).astype(np.int64), 9)] = values
+    return columns
+
+
+def _calibration(
+    rng: np.random.Generator, name: str, a: float, b: float, clusters: int, size: int
+) -> tuple[float, Ends]:
+    """Draw answers with beta-distributed confidence; the rows of a cluster share it, and half of them their luck."""
+    sure, fine = rng.beta(a, b, clusters).repeat(size), np.linspace(0.0, 1.0, 20_001)[1:]
+    luck = np.where(
+        rng.random(len(sure)) < (0.5 if size > 1 else 0.0), rng.random(clusters).repeat(size), rng.random(len(sure))
+    )
+    weights = fine ** (a - 1.0) * (1.0 - fine) ** (b - 1.0) / (fine ** (a - 1.0) * (1.0 - fine) ** (b - 1.0)).sum()
+    truth = np.abs(_in_bins(fine, weights * (CALIBRATED[name](fine) - fine)).sum(axis=0)).sum()
+    columns = _in_bins(sure, (luck < CALIBRATED[name](sure)) - sure)
+    return float(truth), of_absolute_means(columns, np.arange(clusters).repeat(size))[1]
+
+
 FOUND, MISSED = (-1.0, 1.0), (1.0, 2.0)
 
 
@@ -371,6 +405,15 @@ def cells() -> Iterator[Cell]:
         )
     for n, r in itertools.product((6, 10, 20, 50, 200), (0.0, 0.5, 0.9)):
         yield made("correlation over classes", f"{n} classes", r, _correlated, n, r)
+    for sizes, shares in itertools.product(
+        ((10, 10), (20, 60), (100, 100), (500, 30)), ((0.5, 0.5), (0.9, 0.6), (0.8, 0.75), (0.2, 0.05))
+    ):
+        yield made("difference of two samples", f"{sizes[0]} and {sizes[1]} rows", shares, _independent, sizes, shares)
+    for name, (a, b), (clusters, size) in itertools.product(
+        CALIBRATED, ((1.0, 1.0), (4.0, 2.0), (20.0, 2.0)), ((20, 1), (50, 1), (200, 1), (1_000, 1), (50, 4))
+    ):
+        design = f"{clusters} clusters of {size}"
+        yield made("calibration error", design, f"{name}, beta({a}, {b})", _calibration, name, a, b, clusters, size)
     for n, discordance in itertools.product((5, 10, 20, 30, 50, 100, 400, 2_000), (0.05, 0.1, 0.3, 0.6)):
         yield made("power: McNemar", f"n = {n}", f"discordance {discordance}", _mcnemar, n, discordance)
     for clusters in (5, 6, 7, 8, 10, 15, 20, 50, 200):

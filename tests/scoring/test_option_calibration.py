@@ -58,21 +58,21 @@ def test_what_is_missing_stays_missing():
 
 def test_calibration_error_and_brier_score_are_those_worked_out_by_hand():
     rows = ConfidenceRows()
-    for number, (confidence, correct) in enumerate([(0.95, True), (0.85, True), (0.85, False), (0.55, False)]):
+    for number, (confidence, correct) in enumerate([(0.95, True), (0.85, True), (0.85, False), (0.55, False)] * 2):
         score = Score(1.0, "A", "correct") if correct else Score(0.0, "A", "wrong")
         rows.add("choice", str(number), score, OptionProbabilities({"A": confidence}, 0.9))
-    metrics = {metric.name: metric for metric in rows.metrics(8)}
+    metrics = {metric.name: metric for metric in rows.metrics(16)}
     # bins (0.9, 1]: |1 - 0.95|; (0.8, 0.9]: 2 x |0.5 - 0.85|; (0.5, 0.6]: |0 - 0.55|
     assert metrics["calibration/ece"].value == pytest.approx((0.05 + 0.7 + 0.55) / 4)
     brier = (0.05**2 + 0.15**2 + 0.85**2 + 0.55**2) / 4
     assert metrics["calibration/brier"].value == pytest.approx(brier)
     assert metrics["calibration/confidence"].value == pytest.approx(0.8)
     assert metrics["calibration/seen_share"].value == pytest.approx(0.9)
-    assert {(metric.n, metric.coverage) for metric in metrics.values()} == {(4, 0.5)}
+    assert {(metric.n, metric.coverage) for metric in metrics.values()} == {(8, 0.5)}
     for name in ("ece", "brier", "confidence"):
         ends = metrics[f"calibration/{name}"].ci95
         assert ends[0] < ends[1]
-    assert [(each.n, each.accuracy) for each in rows.bins()] == [(1, 0.0), (2, 0.5), (1, 1.0)]
+    assert [(each.n, each.accuracy) for each in rows.bins()] == [(2, 0.0), (4, 0.5), (2, 1.0)]
 
 
 def test_an_edge_belongs_to_the_bin_below_it():

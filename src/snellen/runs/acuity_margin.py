@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from math import hypot
 
 import numpy as np
 from msgspec import Struct
@@ -30,6 +29,7 @@ from snellen.runs.score_rows import model_facts
 from snellen.runs.scoring import Scored
 from snellen.scoring.psychometrics.curve import RIGHT
 from snellen.scoring.statistics import interval, wilson
+from snellen.scoring.statistics.intervals import mover
 from snellen.scoring.statistics.roc import RocArea, mixed_roc_area
 from snellen.types import Image
 
@@ -139,22 +139,12 @@ def _compared(name: str, guess: float, blank: CountedAnswers, unseen: CountedAns
         )
     interval = None
     if unseen is not None and unseen.ci95 is not None and blank.ci95 is not None:
-        interval = difference_interval(unseen, blank)
+        shares = [each.right / each.answers for each in (unseen, blank)]
+        interval = mover(shares, (unseen.ci95, blank.ci95), (1.0, -1.0))
         if not interval[0] <= 0.0 <= interval[1]:
             more = "more" if interval[0] > 0 else "fewer"
             remarks.append(f"{more} answers are right at the lowest levels than with blank pictures")
     return BlankCondition(name, guess, blank, unseen, interval, tuple(remarks))
-
-
-def difference_interval(first: CountedAnswers, second: CountedAnswers) -> tuple[float, float]:
-    """Return the 95 % interval of the difference of two independent shares.
-
-    Source: Newcombe 1998, Statistics in Medicine 17:873, method 10: both ends from Wilson's intervals.
-    """
-    shares = [each.right / each.answers for each in (first, second)]
-    (low1, high1), (low2, high2) = (each.ci95 or (0.0, 1.0) for each in (first, second))
-    middle = shares[0] - shares[1]
-    return middle - hypot(shares[0] - low1, high2 - shares[1]), middle + hypot(high1 - shares[0], shares[1] - low2)
 
 
 def usage_words(sides: Sequence[SideTokens]) -> str:

@@ -21,7 +21,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.bootstrap import of_sums
+from snellen.scoring.statistics.bootstrap import of_absolute_means
+from snellen.scoring.statistics.intervals import interval
 from snellen.types import Metric, Sample, Score, TokenLogprob
 
 BINS = 10
@@ -104,6 +105,7 @@ class OptionReliabilityBin(Struct, frozen=True):
     n: int
     confidence: float
     accuracy: float
+    ci95: tuple[float, float] | None = None
 
 
 class ConfidenceRows:
@@ -138,7 +140,7 @@ class ConfidenceRows:
     def metrics(self, expected: int) -> list[Metric]:
         """Return `calibration/ece`, `/brier`, `/confidence` and `/seen_share`; empty without rows.
 
-        Intervals are by the cluster bootstrap over the samples' groups.
+        A group of samples is a cluster.
 
         Args:
             expected: answers that a complete run has, for the coverage.
@@ -149,30 +151,25 @@ class ConfidenceRows:
         rows = len(confidence)
         covered = min(1.0, rows / expected) if expected else 1.0
         place = _places(confidence)
-        columns = np.zeros((rows, BINS + 1))
+        columns = np.zeros((rows, BINS))
         columns[np.arange(rows), place] = correct - confidence
-        columns[:, BINS] = 1.0
-        ece, interval = of_sums(
-            columns, cluster, lambda sums: np.abs(sums[:, :BINS]).sum(axis=1) / sums[:, BINS], cluster="group"
-        )
-        metrics = [Metric("calibration/ece", ece, rows, interval, coverage=covered, lower_is_better=True)]
+        ece, ends = of_absolute_means(columns, cluster)
+        metrics = [Metric("calibration/ece", ece, rows, ends, coverage=covered, lower_is_better=True)]
         for name, values in (
             ("brier", np.square(confidence - correct)),
             ("confidence", confidence),
             ("seen_share", seen),
         ):
-            mean, ends = of_sums(
-                np.column_stack((values, np.ones(rows))), cluster, lambda sums: sums[:, 0] / sums[:, 1], cluster="group"
-            )
-            lower = name == "brier"
-            metrics.append(Metric(f"calibration/{name}", mean, rows, ends, coverage=covered, lower_is_better=lower))
+            lower, value = name == "brier", float(values.mean())
+            ends = interval(values, cluster)
+            metrics.append(Metric(f"calibration/{name}", value, rows, ends, coverage=covered, lower_is_better=lower))
         return metrics
 
     def bins(self) -> list[OptionReliabilityBin]:
         """Return the reliability diagram: the bins that hold answers, in order."""
         if not len(self):
             return []
-        confidence, correct, _, _ = self._arrays()
+        confidence, correct, _, cluster = self._arrays()
         place = _places(confidence)
         return [
             OptionReliabilityBin(
@@ -181,6 +178,7 @@ class ConfidenceRows:
                 int((place == number).sum()),
                 float(confidence[place == number].mean()),
                 float(correct[place == number].mean()),
+                interval(correct[place == number], cluster[place == number]),
             )
             for number in range(BINS)
             if (place == number).any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from snellen.reports.plots.base import Plot, Series, new_figure, percent_axis, series_colour
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.scoring.calibration import BINS
-from snellen.scoring.statistics.intervals import wilson
 
 
 def reliability_plot(series: Series, name: str) -> Plot | None:
@@ -25,11 +24,9 @@ def reliability_plot(series: Series, name: str) -> Plot | None:
         alpha=0.3,
         linewidth=0,
     )
-    intervals = [wilson(each.accuracy, each.n) for each in bins]
+    known = [(each.confidence, *each.ci95) for each in bins if each.ci95 is not None]
     axes.vlines(
-        [each.confidence for each in bins],
-        [interval[0] for interval in intervals],
-        [interval[1] for interval in intervals],
+        *zip(*known, strict=True) if known else ([], [], []),
         colors=tint,
         lw=1.5,
         alpha=0.45,
@@ -54,7 +51,7 @@ def reliability_plot(series: Series, name: str) -> Plot | None:
     answers = len(series.tally.confidences)
     return Plot(
         "Reliability",
-        f"Accuracy by confidence of {answers:,} answers, in {BINS} bins of equal width, with 95 % intervals (Wilson); grey bars and numbers say how many. On the "
+        f"Accuracy by confidence of {answers:,} answers, in {BINS} bins of equal width, with 95 % intervals where enough groups answer; grey bars and numbers say how many. On the "
         "dotted line, confidence equals accuracy; below it the model is overconfident.",
         inline_svg(figure, name, "Accuracy by confidence"),
     )

@@ -138,6 +138,39 @@ def of_sums(
     return estimate, percentile_interval(np.concatenate(values), clusters, len(columns), cluster=cluster)
 
 
+def of_absolute_means(
+    columns: NDArray[np.float64], group: NDArray[np.int64], *, cluster: str = GROUP
+) -> tuple[float, Interval | None]:
+    """Return the sum of the absolute means of columns, and its 95 % interval by the cluster bootstrap.
+
+    Noise never cancels in absolute values, so that the sum is too large, and resamples are larger still: percentiles alone
+    leave out the truth of a small sum. The low end is therefore the smallest multiple of the means whose sum, with the
+    noise of the resamples, still reaches the seen one (a test inverted: Efron and Tibshirani 1993, section 12.3), at 98 %,
+    since few rows show too little noise. The high end is the percentile.
+
+    Args:
+        columns: [n, k] finite numbers, such as correct - confidence in the column of its bin and 0 elsewhere.
+        group: [n] int64, equal for rows of one cluster.
+    """
+    total, (_, clusters) = len(columns), cluster_index(group)
+    means = columns.sum(axis=0) / max(1, total)
+    estimate = float(np.abs(means).sum())
+    counted = np.column_stack((columns, np.ones(total)))
+    if not total:
+        return estimate, None
+    drawn = np.concatenate([sums[:, :-1] / sums[:, -1:] for sums in resampled_sums(counted, group)])
+    ends = percentile_interval(np.abs(drawn).sum(axis=1), clusters, total, cluster=cluster)
+    if ends is None:
+        return estimate, None
+    noise, reach = drawn - means, expanded_levels(clusters, 0.98)[1]
+    low, high = 0.0, 1.0
+    for _ in range(20):  # multiples of the means, halved until they differ by a millionth
+        middle = (low + high) / 2.0
+        reached = np.quantile(np.abs(middle * means + noise).sum(axis=1), reach) >= estimate
+        low, high = (low, middle) if reached else (middle, high)
+    return estimate, Interval(low * estimate, max(estimate, ends[1]), ends.about)
+
+
 def take(scores: Scores, rows: NDArray[np.intp], group: NDArray[np.int64], question: NDArray[np.int64]) -> Scores:
     """Return scores of these rows (with repetition), under new cluster and question numbers."""
     meta = {name: Column(column.codes[rows], column.names) for name, column in scores.meta.items()}
