@@ -490,6 +490,10 @@ class ChoiceByText(Choice):
         return self._one_of(self.context.options.values())
 
 
+_LONE_LETTER = re.compile(r"(?<![^\W_])(?!A [a-z])[A-Z](?![^\W_]|['’])")
+"""A capital letter alone, but for an English article."""
+
+
 class MultiChoice(Choice):
     """Several options, as a tuple of letters in order."""
 
@@ -537,6 +541,10 @@ class MultiChoice(Choice):
         found = self.find(sentence)
         if not found or sentence.asks or sentence.has("negation", "wrong", "or"):
             return None
+        if not {one.value for one in found}.issuperset(
+            letter for letter in _LONE_LETTER.findall(sentence.text) if self.options.letter(letter)
+        ):
+            return None  # of `أي B و C` nobody reads the B alone
         gaps = [sentence.text[one.end : other.start] for one, other in itertools.pairwise(found)]
         if not all(
             len(gap) < 12 and all(word.text in _GAP or not word.text.isalnum() for word in words_of(gap))

@@ -27,6 +27,8 @@ _DROPPED, _PAIRS = terms(WORDS["only_typesetting"]), WORDS["typeset_alike"].spli
 _ALIKE = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
 _SCRIPTS = {"<super>": "^", "<sub>": "_"}
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}")
+_LETTERS = re.compile(r"[\u0400-\u1eff\u3040-\ud7ff]{2}")
+"""Letters of which no formula is made: Cyrillic, Arabic, Chinese and the like."""
 _TEXT = re.compile(r"\\(?:text|mathrm|operatorname)\s?\{[^{}]{0,80}\}")
 
 
@@ -45,7 +47,8 @@ class Formula(AnswerType):
 
     def parse(self, text: str) -> Expression | None:
         """Return the formula that a text is; None for words."""
-        if len(text) > MOST_CHARACTERS or _WORDS.search(_TEXT.sub(" ", text)):
+        bare = _TEXT.sub(" ", text)
+        if len(text) > MOST_CHARACTERS or _WORDS.search(bare) or _LETTERS.search(bare):
             return None
         text = unicodedata.normalize("NFC", text).strip().strip("$").strip()
         tokens = _tokens(text.rstrip("."))

@@ -21,9 +21,10 @@ _FIGURES = (
     rf"{_OPEN}(?P<year>\d{{4}})(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}}){_CLOSED}",
     rf"{_OPEN}(?P<year>\d{{4}})-(?P<month>\d\d){_CLOSED}|{_OPEN}(?P<number>\d{{1,2}})/(?P<last>\d{{4}}){_CLOSED}",
     rf"{_OPEN}(?P<first>\d{{1,2}})(?P<mark>[-/.]) ?(?P<next>\d{{1,2}})(?P=mark) ?(?P<year>\d{{4}}|\d\d){_CLOSED}",
-    r"(?:(?P<year>\d{4}|[〇零一二三四五六七八九]{4}) ?[年년] ?)?(?<!\d)(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2}) ?[月월]"
+    r"(?:(?:(?P<era>令和|平成|昭和|大正|明治) ?(?P<of>\d{1,2}|元)|(?P<year>\d{4}|[〇零一二三四五六七八九]{4})) ?[年년] ?)?(?<!\d)(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2}) ?[月월]"
     r"(?: ?(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3}) ?[日号號일])?",
 )
+_YEAR_BEFORE_ERA = {"令和": 2018, "平成": 1988, "昭和": 1925, "大正": 1911, "明治": 1867}
 _TIME_OF_DAY = re.compile(r"(?a)[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w:])")
 _WORD = re.compile(r"[^\W\d_]{3,12}")
 _BEFORE = re.compile(
@@ -108,6 +109,8 @@ class Date(AnswerType):
             if parts.get("day") and (after := _TIME_OF_DAY.match(text, end)) is not None:
                 end, clock = after.end(), (int(after[1]), int(after[2]), int(after[3] or 0))
             year, month = parts["year"] or parts.get("last"), parts.get("month") or parts.get("number")
+            if parts.get("era"):
+                year = str(_YEAR_BEFORE_ERA[parts["era"]] + (1 if parts["of"] == "元" else int(parts["of"])))
             readings = [moment(year, month, parts.get("day"), clock)] if month else self._of(parts)
             if any(readings):
                 yield Found(tuple(dict.fromkeys(filter(None, readings))), match.start(), end)
@@ -161,8 +164,9 @@ _COUNT = (
     r"|twenty|\d{1,2})"
 )
 _SPOKEN = re.compile(
-    rf"(?ai)\b(?:(?P<minute>half|(?:a )?quarter|{_COUNT})(?: minutes?)? past|(?P<left>(?:a )?quarter|{_COUNT} minutes?) (?:to|before)) "
-    rf"(?P<hour>{_COUNT})\b(?![:.]\d)|\b(?=[a-z])(?P<whole>{_COUNT}) o['’]clock\b|\b(?:12 )?(?P<name>noon|midnight)\b"
+    rf"(?ai)(?:\b(?:(?P<minute>half|(?:a )?quarter|{_COUNT})(?: minutes?)? past|(?P<left>(?:a )?quarter|{_COUNT} minutes?) (?:to|before)) "
+    rf"(?P<hour>{_COUNT})\b(?![:.]\d)|\b(?=[a-z])(?P<whole>{_COUNT}) o['’]clock\b|\b(?:12 )?(?P<name>noon|midnight)\b)"
+    r"(?: in the (?:(?P<am>morning)|(?P<pm>afternoon|evening)))?"
 )
 
 
@@ -221,9 +225,9 @@ def _clock(match: re.Match[str]) -> Clock | None:
         minute = {"half": 30, "quarter": 15}.get(said, _number(said))
         if hour is None or not 1 <= hour <= 12 or minute is None or minute > 59:
             return None
-        return (
-            Clock((hour - 2) % 12 + 1, 60 - minute, 0, "") if match["left"] and minute else Clock(hour, minute, 0, "")
-        )
+        if match["left"] and minute:
+            hour, minute = (hour - 2) % 12 + 1, 60 - minute
+        return Clock(hour, minute, 0, "am" if match["am"] else "pm" if match["pm"] else "")
     hour, minute, second = (_number(match[part]) for part in ("hour", "minute", "second"))
     if match.re is _CLOCK:
         half = f"{match['half'].lower()}m" if match["half"] else ""

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
+from snellen.scoring.answers.number_words import heads, spelled
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
-from snellen.scoring.replies.sentences import Sentence, in_brackets, ordered, phrases, places_of, single_words, words_of
+from snellen.scoring.replies.sentences import Sentence, in_brackets, ordered, places_of, single_words, words_of
 from snellen.text import terms
 
 MOST_NUMBERS = 120
@@ -193,11 +194,8 @@ class Number(AnswerType):
 
     def _unscaled(self, value: Any, written: str) -> Any:
         """Return a number without `million` where the question asks in millions."""
-        low, asked = written.lower(), self.context.question.lower()
-        for word, exponent in SCALES.items():
-            if (len(word) > 3 or word > "\u2e7f") and word in low and word in asked:
-                return Decimal(value).scaleb(-exponent)
-        return value
+        shared = _scales(written.lower()) & _scales(self.context.question[-2_000:].lower())
+        return Decimal(value).scaleb(-max(shared)) if shared else value
 
     def short(self, sentence: Sentence) -> Found | None:
         """Return the only number that a short sentence names."""
@@ -245,7 +243,7 @@ class Number(AnswerType):
         """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""
         text = sentence.text
         found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal(text))]
-        numbers = sorted([*found, *self._worded(sentence)], key=lambda one: one.start)
+        numbers = sorted([*found, *self._worded(sentence)], key=lambda one: (one.start, -one.end))
         if len(numbers) > MOST_NUMBERS:
             numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
         bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label", self._asked())
@@ -305,27 +303,15 @@ class Number(AnswerType):
 
     def _worded(self, sentence: Sentence) -> Iterator[Found]:
         """Yield numbers in words of other languages than English and Chinese."""
-        words = sentence.words
-        for at, word in enumerate(words):
-            value = _numbers().get(word.text)
-            if word.text in ("elf", "once") and not self._is_english():
-                value = 11
-            if (
-                value is None
-                and word.text in _KOREAN
-                and at + 1 < len(words)
-                and words[at + 1].text in _KOREAN_COUNTERS
-            ):
-                value = _KOREAN.index(word.text) + 1
-            if value is not None and value % 10 == 0 and value >= 20 and at + 1 < len(words):
-                unit = next((digit for digit, head in _unit_heads() if words[at + 1].text.startswith(head)), 0)
-                if unit:
-                    yield Found(value + unit, word.start, words[at + 1].end)
-                    continue
-            if value is not None and not (
-                value < 10 and at and _numbers().get(words[at - 1].text, 0) in range(20, 100, 10)
-            ):
-                yield Found(value, word.start, word.end)
+        words, text = sentence.words, sentence.text
+        for run in spelled([word.text for word in words], frozenset(self._asked_in())):
+            start, end = words[run.first].start, words[run.last].end
+            is_scale = text[:start].rstrip()[-1:].isdigit()
+            if run.value not in (None, 1) and not is_scale and parse_number(text[start:end]) is None:
+                yield Found(run.value, start, end)
+        for at, word in enumerate(words[:-1]):
+            if word.text in _KOREAN and words[at + 1].text in _KOREAN_COUNTERS:
+                yield Found(_KOREAN.index(word.text) + 1, word.start, word.end)
 
     def _asked(self) -> frozenset[str]:
         return _asked_words(self.context.question[-2_000:])
@@ -422,25 +408,15 @@ def _asked_words(question: str) -> frozenset[str]:
     )
 
 
-@lru_cache(maxsize=1)
-def _numbers() -> Mapping[str, int]:
-    """Return number words from 2 on; those of one are articles in many languages."""
-    listed = [(word, value) for row in phrases("number") for value, word in enumerate(row.split()) if value != 1]
-    numbers = {word: value for word, value in listed if word != "-" and parse_number(word) is None}
-    units = ["ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
-    for ten, name in enumerate(
-        ["zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"], 2
-    ):
-        numbers[name] = 10 * ten
-        numbers |= {f"{unit}und{name}": 10 * ten + value for value, unit in enumerate(units, 1)}
-    return numbers | {"eins": 1, "hundert": 100, "tausend": 1_000}
-
-
-@lru_cache(maxsize=1)
-def _unit_heads() -> tuple[tuple[int, str], ...]:
-    """Return what the words of 1 to 9 begin with, which have endings in Russian: `двадцать одно`."""
-    rows = [row.split() for row in phrases("number")]
-    return ((1, "одн"), (2, "две"), *((digit, row[digit]) for row in rows for digit in range(1, 10)))
+@lru_cache(maxsize=1_024)
+def _scales(text: str) -> frozenset[int]:
+    """Return the powers of ten that a text names: 6 for `million`, `Mio.` and `millions`."""
+    words = {word.text for word in words_of(text)}
+    return frozenset(
+        power
+        for word, power in SCALES.items()
+        if (word in words and len(word) > 2) or (word > "\u2e7f" and word in text)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -452,7 +428,7 @@ def _amounts_in_words() -> Mapping[str, int]:
 @lru_cache(maxsize=2)
 def _number_heads(ascii_only: bool) -> tuple[str, ...]:
     """Return what number words begin with, in all languages, and words for zero."""
-    words = {*ENGLISH_BELOW_HUNDRED, *_ZERO, *_NO, *_numbers(), *CJK_DIGITS}
+    words = {*ENGLISH_BELOW_HUNDRED, *_ZERO, *_NO, *heads(), *CJK_DIGITS}
     words |= {"a hundred", "dozen", "half", "quarter", "third", "十"}
     return tuple(word for word in words if not ascii_only or word.isascii())
 

@@ -26,7 +26,9 @@ _POWER = re.compile(
     r"(?P<word>square|sq\.?|cubic|cu\.?)? ?(?P<name>[^\d²³^]{1,20}?) ?(?:(?P<high>[²³])|\^?\{?(?P<low>[23])\}?)?"
 )
 _PER = re.compile(r" ?/ ?| per | pro | par | por ")
-_PIECE = re.compile(r"(?: ?-?)(?:[A-Za-zµμÀ-ž]+\.?|[^\w\s]|[^\W\d_]|_)(?:[²³]|\^?\{?[23]\}?(?!\d|[.,]\d))?")
+_PIECE = re.compile(
+    r"(?: ?-?)(?:[A-Za-zµμÀ-žЀ-ӿ\u0600-\u06ff\u0900-\u097f]+\.?|[^\w\s]|[^\W\d_]|_)(?:[²³]|\^?\{?[23]\}?(?!\d|[.,]\d))?"
+)
 _POWERED = re.compile("[nµmcdk]?m|in|ft|yd|mi|s")
 _LONGEST = 40
 
@@ -40,6 +42,7 @@ def _table() -> dict[str, dict[str, str]]:
 def _names() -> tuple[dict[str, str], dict[str, str]]:
     """Return name to symbol, and the same without case, empty where case tells units apart."""
     table, exact, folded = _table(), dict[str, str](), dict[str, str]()
+    more = tomllib.loads(files(__package__).joinpath("unit_names.toml").read_text("utf-8"))
     for symbol, names in (table["units"] | table["names"] | table["currencies"]).items():
         spaced = [name.replace("_", " ") for name in (symbol, *names.split())]
         plurals = [f"{name}s" for name in spaced[1:] if len(name) > 2 and re.fullmatch("[a-zà-ÿ -]+", name)]
@@ -50,6 +53,9 @@ def _names() -> tuple[dict[str, str], dict[str, str]]:
                 for prefix in (letter, *table["prefixes"][letter].split()):
                     if (len(prefix) == 1) == (name == base or len(name) < 3):
                         exact.setdefault(prefix + name, letter + base)
+    for symbol, names in more.items():
+        for name in names.split():
+            exact.setdefault(name.replace("_", " "), symbol)
     for name, symbol in exact.items():
         same = folded.get(name.casefold(), symbol) == symbol and len(name) > 1
         folded[name.casefold()] = symbol if same else ""

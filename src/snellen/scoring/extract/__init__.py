@@ -19,7 +19,7 @@ from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
-from snellen.scoring.replies.reply import Visible, holds_thinking, visible
+from snellen.scoring.replies.reply import Visible, holds_calls, holds_thinking, visible
 from snellen.scoring.replies.sentences import Sentence, phrases_in, sentences
 
 __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_for"]
@@ -96,6 +96,8 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
     said = visible(reply)
     if said.unfinished:
         return Reading(None, "reasoning not finished")
+    if kind.is_closed and not said.containers and holds_calls(reply):
+        said = visible(reply, calls=False)
     reading = None if said.whole is None else _verbatim(kind, reply, said.whole, accepted)
     if reading is None and not said.text.strip() and not said.containers:
         return Reading(None, "empty reply")

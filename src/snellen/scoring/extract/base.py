@@ -11,7 +11,7 @@ STAGES = (VERBATIM, DECLARED, "short", "prose", "reader")
 """Stages of reading in their order: the first that finds an answer decides."""
 
 
-READING_VERSION = 4
+READING_VERSION = 5
 """Version of the rules by which profile `strict` reads replies; it stands in each summary.json from 2 on.
 
 3: a word of correction that is itself the answer (`Answer: HALT`) corrects nothing.

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from snellen.scoring.answers.dress import undressed_span
+from snellen.scoring.answers.fold import without_marks
 from snellen.text import terms
 from snellen.types import NOWHERE, THINKING_ALONE
 
@@ -28,10 +29,11 @@ _LONGEST_BOX = 4_000
 Span = tuple[int, int]
 _THOUGHTS = terms("think thinking thought thoughts reason reasoning reflection analysis scratchpad seed:think cot")
 _THINK_TAG = re.compile(
-    r"[<\[◁](?P<close>/)?\s?(?P<name>[a-z:]{3,10})\s?[>\]▷]"
+    r"[<\[◁](?P<close>/)?\s?(?P<name>[a-z:_]{3,13})\s?[>\]▷]"
     r"|<\|(?P<close2>end_of_|/)?(?:begin_of_)?(?P<name2>[a-z:]{3,10})\|>",
     re.IGNORECASE,
 )
+_CALLS = terms("tool_call tool_calls function_call tool_response")
 _CHANNEL = re.compile(r"<\|channel\|>\s{0,3}(\w+)[^<]{0,80}<\|message\|>")
 _ANSWERS = terms("answer ans final solution response output result prediction conclusion choice box")
 _ANSWER_TAG = re.compile(
@@ -46,10 +48,11 @@ _FIELD = re.compile(
     r"(?P<value>\"(?:[^\"\n\\]|\\.){0,400}\"?|'[^'\n]{0,400}'?|\[[^\[\]{}]{0,400}\]|[^,}\n\]\[{]{1,60})"
 )
 _KEY_PARTS = terms("the my final correct predicted best model selected chosen text letter value")
-_KEYS = terms(
+_KEYS_AS_WRITTEN = terms(
     "answer answers ans choice option letter prediction result response output 答案 结果 选项 antwort respuesta réponse resposta risposta ответ "
     "正解 回答 정답 답"
 )
+_KEYS = frozenset(map(without_marks, _KEYS_AS_WRITTEN))
 _MARKS = {
     "frac": r"\\[dt]?frac\s?\{(?P<above>[^{}]{1,60})\}\s?\{(?P<below>[^{}]{1,60})\}",
     "word": r"\\(?:boxed|fbox|text|math|operator|bold|emph|under|[mh]box|left|right|display|q?quad|[lL]arge|bf|rm)[a-z]*\*?",
@@ -185,14 +188,14 @@ def plain(text: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def visible(reply: str) -> Visible:
-    """Take a reply apart. Never raises."""
+def visible(reply: str, calls: bool = True) -> Visible:
+    """Take a reply apart; `calls` says whether calls of tools are said. Never raises."""
     omitted, windows = 0, [(0, len(reply))]
     if len(reply) > SEARCHED:
         windows = [(0, HEAD), (len(reply) - SEARCHED + HEAD, len(reply))]
     if _is_bare(reply):
         return Visible(reply, plain(reply), (), False, 0, (0,), (0,), (0, len(reply)))
-    spans, unfinished = _spoken(reply, windows)
+    spans, unfinished = _spoken(reply, windows, () if calls else _CALLS)
     spans = _before_next_question(reply, spans)
     containers = () if unfinished else tuple(_containers(reply, spans))
     length = sum(end - start for start, end in spans)
@@ -264,8 +267,8 @@ def _cut(spans: Sequence[Span], length: int) -> list[Span]:
     return chosen if length > 0 else chosen[::-1]
 
 
-def _spoken(reply: str, windows: Sequence[Span]) -> tuple[list[Span], bool]:
-    """Return the spans outside of thinking; True with no span if the reply ended inside of it."""
+def _spoken(reply: str, windows: Sequence[Span], also: Collection[str] = ()) -> tuple[list[Span], bool]:
+    """Return the spans outside of thinking and of `also` other tags; True with no span if the reply ended inside of it."""
     spans: list[Span] = []
     inside = False
     for low, high in windows:
@@ -277,10 +280,11 @@ def _spoken(reply: str, windows: Sequence[Span]) -> tuple[list[Span], bool]:
             spans, inside, low = [], False, last.end()
         at = low
         for tag in _THINK_TAG.finditer(reply, low, high):
-            if (tag["name"] or tag["name2"]).lower() not in _THOUGHTS:
+            name = (tag["name"] or tag["name2"]).lower()
+            if name not in _THOUGHTS and name not in also:
                 continue
             if tag["close"] or tag["close2"]:
-                if not inside:
+                if not inside and name in _THOUGHTS:
                     spans.clear()  # only the closing tag was written: all before it was thought
                 inside, at = False, tag.end()
             elif not inside:
@@ -290,6 +294,11 @@ def _spoken(reply: str, windows: Sequence[Span]) -> tuple[list[Span], bool]:
             spans.append((at, high))
     spans = [span for span in spans if reply[slice(*span)].strip()]
     return spans, not spans and bool(reply.strip())
+
+
+def holds_calls(reply: str) -> bool:
+    """Return True for a reply with a tag of a call of tools."""
+    return "<" in reply and any(f"<{name}>" in reply for name in _CALLS)
 
 
 def holds_thinking(reply: str) -> bool:
@@ -377,7 +386,7 @@ def _fields(reply: str, start: int, end: int) -> list[Span]:
 
 def _is_answer_key(key: str) -> bool:
     """Return True for the name of a field that holds an answer: `answer`, `final_answer`, `answer text`."""
-    parts = re.split(r"[_\s-]", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key.strip()).lower())
+    parts = re.split(r"[_\s-]", without_marks(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key.strip()).lower()))
     return not _KEYS.isdisjoint(parts) and all(part in _KEYS or part in _KEY_PARTS for part in parts if part)
 
 
@@ -395,6 +404,12 @@ def _unquoted(reply: str, start: int, end: int) -> Span:
     return start, end
 
 
+def _bracketed(mark: re.Match[str], part: str) -> Iterator[tuple[str, int]]:
+    """Yield a part of a fraction, in brackets where it is more than a number or a name: `(1+x)/2`."""
+    text, is_one = mark[part], mark[part].strip().replace(".", "").isalnum()
+    yield text if is_one else f"({text})", mark.start(part) - (not is_one)
+
+
 def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
     """Yield the pieces of plain text in order, each with its place in the reply."""
     for index, (start, end) in enumerate(spans):
@@ -407,9 +422,9 @@ def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
             at = mark.end()
             kind = mark.lastgroup
             if kind == "below" or mark["frac"] is not None:
-                yield mark["above"], mark.start("above")
+                yield from _bracketed(mark, "above")
                 yield "/", mark.end("above")
-                yield mark["below"], mark.start("below")
+                yield from _bracketed(mark, "below")
             elif kind == "command":
                 name = mark[0].strip("^{ }")[1:] if "circ" in mark[0] else mark[0][1:]
                 known = _SIGN_OF.get(name, "\n" if name in ("\\", "[", "]") else " " if name in "(), ;:! " else "")

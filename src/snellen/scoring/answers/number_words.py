@@ -1,0 +1,182 @@
+"""Numbers in words of a dozen languages, read from their parts: `treinta y dos`, `quatre-vingt-dix`, `zweiunddreißig`, `сорок два`.
+
+A run of number words is one number or none: of `сто два` nobody reads the `два` alone.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
+
+MOST_PARTS, LONGEST = 24, 90
+"""Maximum words of a number, and characters of a word."""
+_JOINTS = ("-", "–", "‑")
+
+
+class Language(NamedTuple):
+    """Words of numbers with their values, those that are also other words, words between them, and words that tell a text of the language."""
+
+    values: Mapping[str, int]
+    doubtful: frozenset[str]
+    joints: frozenset[str]
+    spoken: frozenset[str]
+
+
+class Spelled(NamedTuple):
+    """A run of number words: the first and the last word, its value (None for no number), and its language."""
+
+    first: int
+    last: int
+    value: int | None
+    language: str
+
+
+@cache
+def languages() -> Mapping[str, Language]:
+    """Return the languages of number_words.toml."""
+    read = tomllib.loads(files(__package__).joinpath("number_words.toml").read_text("utf-8"))
+    return {name: _language(table) for name, table in read.items()}
+
+
+def _language(table: Mapping[str, str]) -> Language:
+    values: dict[str, int] = {}
+    doubtful: set[str] = set()
+    steps = {"low": lambda at: at, "tens": lambda at: 10 * at + 20, "hundreds": lambda at: 100 * at + 100}
+    for name, step in (*steps.items(), ("scales", lambda at: 1_000 ** (at + 1))):
+        for at, forms in enumerate(table[name].split()):
+            own = [form for form in forms.split("|") if form != "-"]
+            values |= {form.lstrip("~"): step(at) for form in own}
+            doubtful |= {form[1:] for form in own if form[0] == "~"}
+    return Language(values, frozenset(doubtful), frozenset(table["and"].split()), frozenset(table["spoken"].split()))
+
+
+def spelled(words: Sequence[str], also: frozenset[str] = frozenset()) -> Iterator[Spelled]:
+    """Yield the runs of number words of a text in lower case: each is one number or none.
+
+    Args:
+        words: words and signs of the text.
+        also: words of its question, which help to tell the language.
+    """
+    if not any(map(_owners, words)):
+        return
+    text = also.union(words)
+    hits = {name: len(text & language.spoken) for name, language in languages().items()}
+    end = 0
+    for at, word in enumerate(words):
+        if at < end or not (owners := _owners(word)):
+            continue
+        runs = [_run(words, at, name) for name in owners]
+        end = 1 + max(run.last for run in runs)
+        runs = [run for run in runs if run.last == end - 1 and _is_told(run, words, hits)]
+        best = max((hits[run.language] for run in runs), default=0)
+        runs = [run for run in runs if hits[run.language] == best]
+        if len({run.value for run in runs}) == 1:
+            yield runs[0]
+
+
+def _is_told(run: Spelled, words: Sequence[str], hits: Mapping[str, int]) -> bool:
+    """Return True if a text may be in the language of a run: no other has as many of its words in it, or none is told."""
+    language, most = languages()[run.language], max(hits.values())
+    is_first = hits[run.language] == most and (not most or list(hits.values()).count(most) == 1)
+    is_english = words[run.first] in ENGLISH_BELOW_HUNDRED  # `six cents` are 600 in French alone
+    if is_english or (run.first == run.last and words[run.first] in language.doubtful):
+        return most > 0 and is_first
+    return is_first or not language.spoken or run.first != run.last
+
+
+@lru_cache(maxsize=4_096)
+def _owners(word: str) -> tuple[str, ...]:
+    """Return the languages in which a word is one of numbers, or put together of such."""
+    return tuple(name for name in languages() if _parts(word, name))
+
+
+def _run(words: Sequence[str], start: int, name: str) -> Spelled:
+    """Return the longest run of number words of a language that starts at a word."""
+    language, parts, at, last = languages()[name], list[int](), start, start
+    while at < len(words) and len(parts) < 2 * MOST_PARTS:
+        own = _parts(words[at], name)
+        if own:
+            parts += own
+            last = at
+        elif words[at] not in _JOINTS and words[at] not in language.joints:
+            break
+        at += 1
+    value = _value(parts, name) if len(parts) <= MOST_PARTS else None
+    return Spelled(start, last, value, name)
+
+
+@lru_cache(maxsize=4_096)
+def _parts(word: str, name: str) -> tuple[int, ...]:
+    """Return the values of the number words that a word is put together of; empty for any other word."""
+    language = languages()[name]
+    if word in language.values:
+        return (language.values[word],)
+    if len(word) > LONGEST or len(word) < 4:
+        return ()
+    best: dict[int, tuple[int, ...]] = {0: ()}
+    for end in range(1, len(word) + 1):
+        for start in range(max(0, end - 14), end):
+            piece = word[start:end]
+            if start not in best or (end in best and len(best[end]) <= len(best[start])):
+                continue
+            value = language.values.get(piece)
+            elided = None if value is not None or end == len(word) else _elided(piece, word[end], name)
+            if value is not None or elided is not None:
+                best[end] = (*best[start], value if value is not None else elided or 0)
+            elif piece in language.joints and 0 < end < len(word) and (start or name == "ar"):
+                best[end] = best[start]
+    return best.get(len(word), ())
+
+
+def _elided(piece: str, following: str, name: str) -> int | None:
+    """Return the value of an Italian ten without its vowel before another one: `vent-uno`, `trent-otto`."""
+    if name != "it" or following not in "uo":
+        return None
+    return next(
+        (value for word, value in languages()[name].values.items() if 20 <= value <= 100 and word[:-1] == piece), None
+    )
+
+
+def _value(parts: Sequence[int], name: str) -> int | None:
+    """Return the number that parts make: 4 20 10 9 are 99 in French, 2 and 30 are 32 in German; None if they make none."""
+    total = current = 0
+    room = scale = (
+        1_000_000_000  # what may be added next is less: after a hundred 100, after a ten 10, after units nothing
+    )
+    for part in parts:
+        if part >= 1_000:
+            if part >= scale:
+                return None
+            total, current, scale, room = total + (current or 1) * part, 0, part, 1_000
+        elif part == 100 and 0 < current < 10:
+            current, room = current * 100, 100
+        elif name == "fr" and part == 20 and current % 100 == 4:
+            current, room = current + 76, 20
+        elif _is_turned(part, current, name):
+            current, room = current + part, 0
+        elif part < room:
+            low = 20 if name == "fr" and part in (60, 80) else 10 if part >= 20 else 0
+            current, room = current + part, 100 if part >= 100 else low
+        else:
+            return None
+    return total + current if all(parts) or len(parts) == 1 else None
+
+
+def _is_turned(part: int, current: int, name: str) -> bool:
+    """Return True for units behind ten, or before tens, where a language says them so: `dix-sept`, `zwei-und-dreißig`."""
+    if part < 10:
+        return current % 20 == 10 and (name == "tr" or (name == "fr" and part >= 7))
+    if part < 100 and 0 < current % 100 < 10:
+        return name == "ar" if part == 10 else part >= 20 and name in ("de", "nl", "ar")
+    return False
+
+
+@cache
+def heads() -> frozenset[str]:
+    """Return the words with which a number in words begins, but for those of one, which are articles."""
+    return frozenset(word for language in languages().values() for word, value in language.values.items() if value != 1)
