@@ -244,7 +244,14 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
             default="ends, or what the benchmark declares",
         ),
     ] = None
-    timestamps: Annotated[bool, Setting("Write the time before each frame of a video: <12.3 seconds>.")] = False
+    timestamps: Annotated[
+        bool | None,
+        Setting(
+            "Write the time before each frame of a video: <12.3 seconds>.",
+            options=("--timestamps/--no-timestamps",),
+            default="no, or what the benchmark declares",
+        ),
+    ] = None
     video: Annotated[
         Literal["frames", "native"],
         Setting("How videos are sent: frames, or native: the file itself, to an endpoint that accepts video."),

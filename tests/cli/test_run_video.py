@@ -16,6 +16,9 @@ import pytest
         (["--frames", "3"], {"frames": 3}),
         (["--fps", "0.5", "--max-pixels", "1000"], {"fps": 0.5, "max_pixels": 1000}),
         (["--video", "native"], {"video": "native"}),
+        (["--video", "native", "--fps", "2"], {"video": "native", "fps": 2.0}),
+        (["--timestamps"], {"timestamps": True}),
+        (["--no-timestamps"], {"timestamps": False}),
     ],
 )
 def test_a_run_records_how_clips_are_shown_and_nothing_that_was_not_asked_for(snellen, words, media):
@@ -32,6 +35,7 @@ def test_a_run_records_how_clips_are_shown_and_nothing_that_was_not_asked_for(sn
         (["--frames", "8", "--video", "native"], "--frames 8"),
         (["--video", "native", "--blank-images"], "--blank-images would change it"),
         (["--video", "native", "--max-pixels", "100"], "--max-pixels would change it"),
+        (["--video", "native", "--timestamps"], "--timestamps would change it"),
     ],
 )
 def test_options_that_exclude_each_other_end_the_command_before_anything_is_written(snellen, words, message):

@@ -179,7 +179,7 @@ def test_a_name_near_another_is_answered_with_the_whole_command(capsys, monkeypa
 
 def test_the_opposite_of_an_option_is_not_proposed(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert "Type:" not in refused(capsys, "run chart -m api:x --no-timestamps")
+    assert "Type:" not in refused(capsys, "run chart -m api:x --no-blank-images")
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,15 @@ def test_what_a_benchmark_declares_holds_where_the_user_says_nothing():
     shown = effective(declared, MediaSettings())
     assert frames_rule(shown) == "2 frames a second, at most 6, with their times"
     assert effective(declared, MediaSettings(frames=2)).timestamps, "they are part of the question"
+    assert not effective(declared, MediaSettings(timestamps=False)).timestamps
+
+
+def test_times_of_a_clip_without_a_rate_are_refused():
+    still = Video(frames=tuple(Image(BytesBlob(str(n), b"")) for n in range(30)), fps=0.0)
+    assert len(frames(still, MediaSettings(frames=3))) == 3
+    for settings in (MediaSettings(fps=1.0), MediaSettings(timestamps=True)):
+        with pytest.raises(MediaError, match="has no frame rate"):
+            frames(still, settings)
 
 
 def test_settings_that_contradict_each_other_are_refused():

@@ -14,7 +14,7 @@ from tiny_families import FAMILIES
 from tiny_vlm import ask, picture
 
 from media.clips import clip
-from snellen.errors import BadRequestError, InputError
+from snellen.errors import BadRequestError, InputError, MediaError
 from snellen.media import MediaCache, open_image
 from snellen.models.base import ModelOptions
 from snellen.models.local.chat_template import converse, encode
@@ -39,17 +39,19 @@ def opened(request, tmp_path_factory):
     return folder, Own(folder), path
 
 
-def direct(own: Own, path: Path, *images: Image):
-    """What transformers makes of the file by itself, decoded by PyAV as here."""
+def direct(own: Own, path: Path, *images: Image, rate: float | None = None):
+    """What transformers makes of the file by itself, decoded by PyAV as here; `rate` as the call's own argument `fps`."""
     video_processor = own.processor.video_processor
     from transformers.video_utils import load_video
 
     def frames_of(metadata, **_):
-        if not video_processor.do_sample_frames:
+        if rate is None and not video_processor.do_sample_frames:
             return np.arange(metadata.total_num_frames)
         names = video_processor.valid_kwargs.__annotations__
         skipped = ("video_metadata", "do_sample_frames", "device", "do_convert_rgb", "input_data_format")
         settings = {name: getattr(video_processor, name, None) for name in names if name not in skipped}
+        if rate is not None:
+            settings |= {"fps": rate, "num_frames": None}
         return video_processor.sample_frames(metadata=metadata, **settings)
 
     frames, metadata = load_video(str(path), backend="pyav", sample_indices_fn=frames_of)
@@ -83,6 +85,18 @@ def test_tensors_and_timestamps_are_those_of_the_processors_own_call(opened):
     assert list(mine.frames_indices) == list(metadata.frames_indices) and mine.timestamps == metadata.timestamps
     assert (mine.fps, mine.total_num_frames, mine.duration) == (10.0, 30, 3.0)
     assert len(made.images) == len(mine.frames_indices) and made.images[0].width == 64
+
+
+def test_the_users_rate_takes_the_place_of_the_processors(opened):
+    _, own, path = opened
+    _, usual = direct(own, path)
+    _, expected = direct(own, path, rate=5)
+    cache = MediaCache(LOSSLESS)
+    made = native_clip(Video(FileBlob(path)), own.processor, cache.frames, 5)
+    assert list(made.metadata.frames_indices) == list(expected.frames_indices) != list(usual.frames_indices)
+    assert len(made.frames) == len(expected.frames_indices)
+    with pytest.raises(MediaError, match="cannot sample it"):
+        native_clip(Video(FileBlob(path)), own.processor, cache.frames, 1000)
 
 
 def test_replies_are_the_tokens_of_generate_on_the_file_and_images_may_stand_beside_it(opened):

@@ -238,6 +238,7 @@ def test_each_effort_of_a_provider_is_written_as_the_provider_has_it(protocol, e
         ("messages", {"generation": Generation(seed=3)}, "Anthropic has no seed"),
         ("messages", {"generation": Generation(temperature=1.5)}, "accepts 0 to 1"),
         ("messages", {"media": MediaSettings(video="native")}, "takes no videos"),
+        ("chat", {"media": MediaSettings(video="native", fps=2.0)}, "--fps 2 with --video native: .* no field for it"),
     ],
 )
 def test_what_a_provider_does_not_have_is_refused_before_any_request(protocol, option, words):
@@ -287,6 +288,8 @@ def test_a_video_goes_to_gemini_as_its_file_and_to_others_as_frames(tmp_path):
     assert part["videoMetadata"] == {"fps": 2.0}
     assert part["inlineData"]["mimeType"] == "video/mp4"
     assert base64.b64decode(part["inlineData"]["data"]) == path.read_bytes()
+    body, _ = ask("gemini", prompt, media=MediaSettings(video="native", fps=0.5))
+    assert body["contents"][0]["parts"][0]["videoMetadata"] == {"fps": 0.5}
     frames = tuple(Image(FileBlob(_frame(tmp_path, number))) for number in range(3))
     body, _ = ask("messages", Prompt((Video(frames=frames), Text("q"))))
     assert len(sent_pictures("messages", body)) == 3

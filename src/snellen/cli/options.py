@@ -281,7 +281,7 @@ class MediaOptions:
     min_frames: int | None = option_of(MediaSettings, "min_frames")
     max_frames: int | None = option_of(MediaSettings, "max_frames")
     frame_places: Literal["ends", "middle", "inside"] | None = option_of(MediaSettings, "frame_places")
-    timestamps: bool = option_of(MediaSettings, "timestamps")
+    timestamps: bool | None = option_of(MediaSettings, "timestamps")
     video: Literal["frames", "native"] = option_of(MediaSettings, "video")
     blank_images: bool = option_of(MediaSettings, "blank")
     corrupt: list[str] | None = option_of(MediaSettings, "corrupt", default=None)

@@ -118,7 +118,7 @@ def _prompts(benchmark: Benchmark, spec: RunSpec, model: Model) -> tuple[str, li
 
 def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
     for part in prompt.conversation_parts:
-        if isinstance(part, Video) and settings.video != "native":
+        if isinstance(part, Video):
             rule = part.pick.name if part.pick else "the times in the data" if part.times else ""
             try:
                 shown = effective(part, settings)
@@ -126,7 +126,8 @@ def _picks(prompt: Prompt, settings: MediaSettings) -> Iterator[str]:
                     check_own_frames(rule, settings)
             except MediaError as error:  # every question would fail by it
                 raise UsageError(error.message, error.hint) from error
-            if rule := rule or (frames_rule(shown) if shown != settings else ""):
+            rule = rule or (frames_rule(shown) if shown != settings else "")
+            if rule and settings.video != "native":
                 yield rule
 
 

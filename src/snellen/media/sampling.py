@@ -137,7 +137,7 @@ def effective(video: Video, settings: MediaSettings) -> MediaSettings:
         min_frames=settings.min_frames or rule.min_frames,
         max_frames=settings.max_frames or rule.max_frames,
         frame_places=settings.frame_places or usual.frame_places if rule.fps is None else None,
-        timestamps=settings.timestamps or usual.timestamps,
+        timestamps=usual.timestamps if settings.timestamps is None else settings.timestamps,
     )
 
 
@@ -266,8 +266,11 @@ def drawn_shown(video: Video, settings: MediaSettings) -> list[ShownFrame]:
     """Return the frames of a drawn clip (`Video.frames`) that are sent. Raises MediaError as `chosen`."""
     settings = effective(video, settings)
     total, timed = len(video.frames), settings.fps is not None or video.times or video.start is not None
-    if timed and not video.fps > 0:
-        raise MediaError(f"a drawn clip of {total} frames has a rate of {video.fps} frames per second")
+    if (timed or settings.timestamps) and not video.fps > 0:
+        raise MediaError(
+            f"a clip of {total} frames has no frame rate, and times of it are asked for",
+            "Use --frames in place of --fps, and --no-timestamps.",
+        )
     tick = 1 / decimal(video.fps) if video.fps > 0 else Fraction(0)
     return chosen(
         Timeline(range(total), total, tick, video.fps, Fraction(0)), video, settings, f"of {total} drawn frames"

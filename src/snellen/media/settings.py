@@ -18,7 +18,8 @@ from snellen.media.sampling import TIMES, frames_rule
 from snellen.types import MediaSettings
 
 _DEFAULTS = MediaSettings()
-# Each of them changes pixels or picks frames, which nobody does to a video that is sent as its file.
+# Each of them changes pixels or picks frames, which nobody does to a video that is sent as its file. Of these --fps alone
+# reaches whoever picks its frames.
 _CHANGES = {
     "max_long_side": "--max-long-side",
     "max_pixels": "--max-pixels",
@@ -61,7 +62,8 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
         raise both_frames_and_fps(settings.frames, rate)
     _check_frames(settings)
     if settings.video == "native":
-        changed = [flag for name, flag in _CHANGES.items() if getattr(settings, name) != getattr(_DEFAULTS, name)]
+        given = {name: getattr(settings, name) not in (getattr(_DEFAULTS, name), False) for name in _CHANGES}
+        changed = [flag for name, flag in _CHANGES.items() if given[name] and name != "fps"]
         if changed:
             raise UsageError(
                 f"--video native sends a video's file unchanged; {', '.join(changed)} would change it.",
@@ -172,7 +174,10 @@ def describe(settings: MediaSettings) -> dict[str, Any]:
 
 
 def _frames_rule(settings: MediaSettings) -> str:
-    return "none: the endpoint or the processor picks them" if settings.video == "native" else frames_rule(settings)
+    if settings.video != "native":
+        return frames_rule(settings)
+    rate = "" if settings.fps is None else f", {settings.fps:g} a second"
+    return f"none: the endpoint or the processor picks them{rate}"
 
 
 def _corruption_rule(settings: MediaSettings) -> str:

@@ -236,7 +236,9 @@ def shown_videos(meta: RunMeta) -> str:
         usual, **{name: getattr(media, name) for name in ("max_long_side", "max_pixels", "resize")}
     )
     subtitles = meta.spec.data.options.get("subtitles")
-    frames = "videos as files" if media.video == "native" else "; ".join(declared) or frames_rule(media)
+    frames = "; ".join(declared) or frames_rule(media)
+    if media.video == "native":
+        frames = "videos as files" + ("" if media.fps is None else f" at {media.fps:g} frames a second")
     return ", ".join([frames, *_changed(pixels, usual, but=""), *([f"subtitles = {subtitles}"] if subtitles else [])])
 
 

@@ -220,7 +220,7 @@ class FramesRule(Strict, frozen=True):
             min_frames=self.least or None,
             max_frames=self.most or None,
             frame_places=places,
-            timestamps=self.timestamps,
+            timestamps=self.timestamps or None,
         )
 
 

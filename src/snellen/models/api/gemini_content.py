@@ -48,11 +48,14 @@ class GeminiWriter(BodyWriter):
     takes_string: ClassVar[bool] = False
     takes_urls: ClassVar[bool] = False
     takes_files: ClassVar[bool] = True
+    takes_rate: ClassVar[bool] = True
 
     def __init__(self, model: str, options: ModelOptions, row: Service) -> None:
         super().__init__(model, options, row)
         # The frames a second at which the service reads videos, and where it begins and ends, belong to each part.
         metadata = self.extra.pop("videoMetadata", None)
+        if metadata is None and options.media.fps is not None:
+            metadata = {"fps": options.media.fps}
         self._video_end = b'"}' + (b',"videoMetadata":' + msgspec.json.encode(metadata) if metadata else b"")
         # The finest level exists for single parts alone, the others for the whole request too.
         self._image_end = b'"},"mediaResolution":{"level":"MEDIA_RESOLUTION_ULTRA_HIGH"}},'

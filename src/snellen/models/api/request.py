@@ -89,6 +89,7 @@ class BodyWriter:
     """A turn of one text may be a plain string, which servers of text-only models understand too."""
     takes_urls: ClassVar[bool] = True
     takes_videos: ClassVar[bool] = True
+    takes_rate: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"system", "history", "logprobs", "schema"})
     """What of a prompt the protocol has."""
     takes_files: ClassVar[bool] = False
@@ -116,6 +117,12 @@ class BodyWriter:
         if self._native and not self.takes_videos:
             raise UsageError(
                 f"--video native: {self.row.title} takes no videos, only images.", "Omit it: frames are sent instead."
+            )
+        if self._native and options.media.fps is not None and not self.takes_rate:
+            raise UsageError(
+                f"--fps {options.media.fps:g} with --video native: a request to {self.row.title} has no field for it.",
+                "Pass --video frames. A server of vLLM takes it in --extra-body, as "
+                '\'{"mm_processor_kwargs": {"fps": 2, "do_sample_frames": true}}\'.',
             )
         # An image behind a URL goes out as a URL, unless we were asked to change images.
         self._urls = self.takes_urls and images_unchanged(options.media)

@@ -416,7 +416,8 @@ class LocalModel(Model):
         self._require_template(prompt)
         native = None
         if self._media.video == "native" and self._loaded is not None:
-            native = partial(native_clip, processor=self._video_processor(self._loaded), frames=self._frames)
+            processor = self._video_processor(self._loaded)
+            native = partial(native_clip, processor=processor, frames=self._frames, rate=self._media.fps)
         conversation = converse(prompt, self._media, self._frames, native)
         self._sent.update((image.width, image.height) for image in conversation.images)
         row = 0 if seed is None else row_seed(seed, content_digest(prompt, conversation))

@@ -32,17 +32,20 @@ class NativeClip(NamedTuple):
     metadata: Any
 
 
-def native_clip(video: Video, processor: Any, frames: Callable[[Video], Sequence[Image]]) -> NativeClip:
+def native_clip(
+    video: Video, processor: Any, frames: Callable[[Video], Sequence[Image]], rate: float | None = None
+) -> NativeClip:
     """Return a clip as the video part of a processor takes it.
 
     Args:
         video: the clip.
         processor: of transformers, with a `video_processor`.
         frames: decodes the frames of a clip under `LOSSLESS`.
+        rate: frames a second by which the processor samples, in place of its own settings.
 
     Raises:
-        MediaError: the clip cannot be read, a part of it is asked for, or the processor takes all of its frames, which are
-            more than 768.
+        MediaError: the clip cannot be read, a part of it is asked for, the processor cannot sample it at `rate`, or it takes
+            more than 768 frames.
     """
     from transformers.video_utils import VideoMetadata
 
@@ -50,15 +53,22 @@ def native_clip(video: Video, processor: Any, frames: Callable[[Video], Sequence
     if video.pick is None:
         refuse_part(video)
     known = (len(video.frames), video.fps) if video.blob is None else frames_and_rate(video.blob)
-    if known is None:
+    if known is None or not known[1] > 0:
         raise MediaError(f"video {key}: its number of frames or its rate is not known", "Pass --video frames.")
-    total, rate = known
-    metadata = VideoMetadata(total_num_frames=total, fps=rate, duration=total / rate, video_backend="pyav")
-    indices = _picked(video.pick, total, rate) if video.pick else _sampled(processor.video_processor, metadata)
+    total, of_file = known
+    metadata = VideoMetadata(total_num_frames=total, fps=of_file, duration=total / of_file, video_backend="pyav")
+    try:
+        indices = (
+            _picked(video.pick, total, of_file) if video.pick else _sampled(processor.video_processor, metadata, rate)
+        )
+    except ValueError as error:
+        raise MediaError(
+            f"video {key}: this model's processor cannot sample it: {error}", "Pass another --fps, or --video frames."
+        ) from error
     if len(indices) > TIMES:
         raise MediaError(
-            f"video {key}: this model's processor takes all of its {len(indices):,} frames; at most {TIMES} are sent",
-            "Pass --video frames, with --frames or --fps.",
+            f"video {key}: this model's processor takes {len(indices):,} of its {total:,} frames; at most {TIMES} are sent",
+            "Pass a lower --fps, or --video frames.",
         )
     chosen = Pick(f"processor: {indices}", partial(_given, tuple(indices)), len(indices))
     images = [open_image(image, LOSSLESS) for image in frames(structs.replace(video, pick=chosen, subtitles=None))]
@@ -67,12 +77,20 @@ def native_clip(video: Video, processor: Any, frames: Callable[[Video], Sequence
     return NativeClip(np.stack([np.asarray(image.convert("RGB")) for image in images]), metadata)
 
 
-def _sampled(video_processor: Any, metadata: Any) -> list[int]:
-    """Return the frames that a video processor would take of a file: by its own rule and settings, or all."""
-    if not video_processor.do_sample_frames:
+def _sampled(video_processor: Any, metadata: Any, rate: float | None) -> list[int]:
+    """Return the frames that a video processor would take of a file: by its own rule, at a rate or its own settings, or all.
+
+    Raises:
+        ValueError: its rule takes no rate, or not this one.
+    """
+    if rate is None and not video_processor.do_sample_frames:
         return list(range(metadata.total_num_frames))
     taken = inspect.signature(video_processor.sample_frames).parameters
     settings = {name: getattr(video_processor, name, None) for name in video_processor.valid_kwargs.__annotations__}
+    if rate is not None:
+        if "fps" not in taken:
+            raise ValueError("its rule takes no rate")
+        settings |= {"fps": rate, "num_frames": None}
     indices = video_processor.sample_frames(
         metadata=metadata, **{name: value for name, value in settings.items() if name in taken and name != "metadata"}
     )
