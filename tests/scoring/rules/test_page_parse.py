@@ -18,7 +18,7 @@ from rapidfuzz.distance import Levenshtein
 
 from snellen.scoring.rules import page_parse
 from snellen.scoring.rules.page_blocks import bare_formula, bare_table, bare_text, blocks
-from snellen.scoring.rules.page_matching import Pair, quick_match
+from snellen.scoring.rules.page_matching import Pair, least_window, quick_match
 from snellen.scoring.rules.page_parse import WORST, page_parts, page_value
 
 VALUES = Path(__file__).parents[1] / "data" / "omnidocbench_values.json"
@@ -116,6 +116,33 @@ def test_blocks_are_taken_out_in_the_evaluators_order() -> None:
 )
 def test_what_is_compared_is_bare(bare: Any, written: str, expected: str) -> None:
     assert bare(written) == expected
+
+
+@given(
+    st.text(alphabet="abc", min_size=1, max_size=40) | st.text(alphabet="a b水", min_size=1, max_size=40),
+    st.text(alphabet="abc水", min_size=1, max_size=12),
+    st.integers(0, 13),
+)
+def test_windows_that_are_passed_over_are_never_the_nearest(text: str, part: str, most: int) -> None:
+    windows = [text[at : at + len(part)] for at in range(len(text) - len(part) + 1)]
+    expected = min([most, *(Levenshtein.distance(part, window) for window in windows)])
+    assert least_window(text, part, most) == expected
+
+
+@pytest.mark.parametrize("text", ["abcdefghij" * 60, "a" * 600, "水山火木" * 150, "lorem ipsum dolor sit amet, " * 22])
+def test_of_a_text_that_is_far_off_few_windows_are_compared(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    distance = Levenshtein.distance
+
+    def counted(*texts: str) -> int:
+        nonlocal compared
+        compared += 1
+        return distance(*texts)
+
+    monkeypatch.setattr("rapidfuzz.distance.Levenshtein.distance", counted)
+    part = "XYZ" * 50
+    assert least_window(text, part, 91) == 91
+    assert compared <= (len(text) - len(part)) // 20
 
 
 def test_a_block_that_a_reply_split_is_matched_whole() -> None:

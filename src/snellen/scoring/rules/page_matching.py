@@ -21,6 +21,9 @@ part of a gold one; below the last a pair is settled before others are merged.""
 MOST_SIGNS, MOST_STEPS = 20_000_000, 4_000_000_000
 """A block is not looked for in one whose windows have more signs in all, nor once a page has taken as many steps."""
 
+MOST_TOGETHER = 256
+"""Windows that are compared at once."""
+
 
 class Pair(Struct, frozen=True):
     """Gold blocks and blocks of the reply that belong together; one side may be empty."""
@@ -123,17 +126,37 @@ class _Search:
         if windows <= 0 or windows * len(part) > MOST_SIGNS:
             return float("inf")
         if (text, part) not in self._known:
-            from rapidfuzz.distance import Levenshtein
-            from rapidfuzz.process import cdist
-
             self._steps += windows * len(part) * (1 + len(part) // 64)
             if self._steps > MOST_STEPS:
                 return float("inf")
-            several = [text[at : at + len(part)] for at in range(windows)]
             most = int(MOST_APART_OF_MERGED * len(part)) + 1  # further ones are all alike: too far
-            least = cdist([part], several, scorer=Levenshtein.distance, score_cutoff=most, dtype=np.int32).min()
-            self._known[text, part] = float(least) / len(part)
+            self._known[text, part] = least_window(text, part, most + 1) / len(part)
         return self._known[text, part]
+
+
+def least_window(text: str, part: str, most: int) -> int:
+    """Return the least Levenshtein distance of `part` and a window of its length in a text, at most `most`.
+
+    A window that begins one sign later is at most 2 nearer, one sign less and one more: windows that cannot be nearer than the
+    nearest so far are passed over. Where none can be, more and more are compared at once.
+    """
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    windows, size = len(text) - len(part) + 1, len(part)
+    least, at, together = most, 0, 1
+    while least and at < windows:
+        several = [text[start : start + size] for start in range(at, min(at + together, windows))]
+        apart = (
+            [Levenshtein.distance(part, several[0])]
+            if together == 1
+            else cdist([part], several, scorer=Levenshtein.distance)[0].tolist()
+        )
+        least = min(least, *apart)
+        passed = (apart[-1] - least) // 2
+        together = min(2 * together, MOST_TOGETHER) if not passed else 1
+        at += len(several) + passed
+    return least
 
 
 def _merged(gold: Sequence[str], reply: Sequence[str], search: _Search) -> list[Places]:
