@@ -2,24 +2,48 @@
 
 Rescale slope and intercept are applied to the limits of the window, which is the same as applying them to the pixels. Of
 several windows the first counts, and of a file without one its lowest and highest value. MONOCHROME1 is inverted, since
-its lowest value is white; YBR and palettes become RGB. Sources: DICOM PS3.3 C.7.6.3, C.11.1 and C.11.2.
+its lowest value is white; YBR and palettes become RGB. A frame's functional groups come before the elements of the whole file.
+Sources: DICOM PS3.3 C.7.6.3, C.7.6.5, C.7.6.16, C.11.1 and C.11.2.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.installation import install_hint
 from snellen.media.sample_range import to_8_bits, window_range
+from snellen.types import Blob
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
     from pydicom import Dataset
 
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
+MOST_FRAMES = 100_000
+"""Frames of a file that are told apart; a header may claim any number."""
+_PALETTES = ("RedPalette", "GreenPalette", "BluePalette")
+_SHOWN_BY = (
+    *(
+        "BitsStored",
+        "HighBit",
+        "PixelRepresentation",
+        "PhotometricInterpretation",
+        "WindowWidth",
+        "WindowCenter",
+        "VOILUTFunction",
+    ),
+    *("RescaleSlope", "RescaleIntercept", "PixelPaddingValue", "ModalityLUTSequence"),
+    *(f"{name}ColorLookupTable{part}" for name in _PALETTES for part in ("Descriptor", "Data")),
+    *(f"Segmented{name}ColorLookupTableData" for name in _PALETTES),
+)
+"""Elements that decide how the pixels of a frame are shown."""
 
 
 def is_dicom(data: bytes) -> bool:
@@ -27,8 +51,125 @@ def is_dicom(data: bytes) -> bool:
     return data[128:132] == b"DICM"
 
 
-def read_dicom(data: bytes, *, pixels: bool) -> Dataset:
+class DicomFrame(Struct, frozen=True):
+    """One frame of a DICOM file, as a DICOM file of its own, to which any window can be applied.
+
+    Attributes:
+        file: the whole file.
+        number: of the frame, from 1.
+    """
+
+    file: Blob
+    number: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.file.key}, frame {self.number}"
+
+    def read(self) -> bytes:
+        """Decode this frame alone, whatever the size of the file.
+
+        Raises:
+            MediaError: it cannot be decoded, is too large, or is not there.
+            DataError: the file cannot be read.
+        """
+        from snellen.media.decode import check_size, pixel_limit  # it imports this module
+
+        with _seekable(self.file) as file:
+            try:
+                header = read_dicom(file, pixels=False, frame=self.number - 1)
+                check_size(int(header.Columns), int(header.Rows), self.key, pixel_limit())
+                file.seek(0)
+                return _single(header, _pixels(file, header, self.key, self.number - 1))
+            except (MediaError, MissingExtraError):
+                raise
+            except Exception as error:  # pydicom raises whatever it stumbles over
+                raise MediaError(
+                    f"image {self.key}: it cannot be decoded: {error}",
+                    "The file is damaged or cut off; fetch it again.",
+                ) from error
+
+
+class DicomStack(NamedTuple):
+    """How many frames a DICOM file has, and how many are shown a second; 0 where it does not say."""
+
+    frames: int
+    rate: float
+
+
+def read_stack(blob: Blob) -> DicomStack | None:
+    """Return the frames of a DICOM file, of which the elements before its pixels are read; None for any other file.
+
+    Raises:
+        ValueError: the elements cannot be read, or claim too many frames.
+        DataError: the file cannot be read. MissingExtraError: pydicom is not installed.
+    """
+    with _seekable(blob) as file:
+        if not is_dicom(file.read(132)):
+            return None
+        file.seek(0)
+        header = read_dicom(file, pixels=False)
+    try:
+        frames, rate = int(header.get("NumberOfFrames") or 1), _rate(header)
+    except Exception as error:  # pydicom parses an element when it is first asked for
+        raise ValueError(f"its elements cannot be read: {error}") from error
+    if not 0 < frames <= MOST_FRAMES:
+        raise ValueError(f"it claims {frames:,} frames; at most {MOST_FRAMES:,} are told apart")
+    return DicomStack(frames, rate)
+
+
+@contextmanager
+def _seekable(blob: Blob) -> Iterator[IO[bytes]]:
+    opener = getattr(blob, "open", None)
+    with opener() if opener else BytesIO(blob.read()) as file:
+        yield file if file.seekable() else BytesIO(file.read())
+
+
+def _rate(file: Dataset) -> float:
+    """Return the frames a second of a file: by the time that a frame takes, in milliseconds, else as it says itself."""
+    from pydicom.multival import MultiValue
+
+    times = file.get("FrameTimeVector")
+    steps = [float(step) for step in times[1:]] if isinstance(times, MultiValue) else []
+    lasts = _first(file.get("FrameTime")) or (sum(steps) / len(steps) if steps else 0.0)
+    named = (_first(file.get(name)) for name in ("CineRate", "RecommendedDisplayFrameRate"))
+    return next((rate for rate in (1000 / lasts if lasts > 0 else None, *named) if rate and 0 < rate <= 1000), 0.0)
+
+
+def _single(header: Dataset, pixels: Any) -> bytes:
+    """Return a DICOM file of one frame with these pixels, and with what decides how they are shown."""
+    from pydicom import FileDataset
+    from pydicom.dataset import FileMetaDataset
+    from pydicom.uid import UID, ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+    meta.MediaStorageSOPInstanceUID = UID("2.25.1")
+    file = FileDataset("", {}, file_meta=meta, preamble=bytes(128))
+    for name in _SHOWN_BY:
+        if name in header:
+            file[name] = header[name]
+    file.Rows, file.Columns = pixels.shape[:2]
+    file.SamplesPerPixel = 1 if pixels.ndim == 2 else pixels.shape[2]
+    file.BitsAllocated = 8 * pixels.dtype.itemsize
+    if header.BitsAllocated == 1:  # eight pixels a byte
+        file.BitsStored, file.HighBit = 8, 7
+    if pixels.ndim == 3:
+        file.PhotometricInterpretation, file.PlanarConfiguration = "RGB", 0
+    name = {"float32": "FloatPixelData", "float64": "DoubleFloatPixelData"}.get(pixels.dtype.name, "PixelData")
+    setattr(file, name, pixels.tobytes())
+    out = BytesIO()
+    file.save_as(out, enforce_file_format=True)
+    return out.getvalue()
+
+
+def read_dicom(source: IO[bytes], *, pixels: bool, frame: int = 0) -> Dataset:
     """Read the elements of a file; without `pixels` those before its pixels.
+
+    Args:
+        source: the file, at its beginning.
+        pixels: its pixels too.
+        frame: the frame, from 0, whose functional groups give window and rescaling where the file has such groups.
 
     Raises:
         MissingExtraError: pydicom is not installed.
@@ -41,18 +182,33 @@ def read_dicom(data: bytes, *, pixels: bool) -> Dataset:
             "a DICOM image needs pydicom, which is not installed", install_hint("medical")
         ) from error
     config.settings.reading_validation_mode = config.IGNORE  # its warnings quote the file, which may name a patient
-    (group,) = struct.unpack_from("<I", data, 140)  # the length of the group that names the transfer syntax
-    if _DEFLATED in data[132 : 144 + min(group, 1 << 16)]:
+    head = source.read(144 + (1 << 16))
+    if len(head) < 144:
+        raise ValueError("its elements cannot be read: it is cut off")
+    (group,) = struct.unpack_from("<I", head, 140)  # the length of the group that names the transfer syntax
+    if _DEFLATED in head[132 : 144 + min(group, 1 << 16)]:
         raise ValueError("its elements are deflated; write it with another transfer syntax")
+    source.seek(0)
     try:
-        return dcmread(BytesIO(data), stop_before_pixels=not pixels)
+        file = dcmread(source, stop_before_pixels=not pixels)
+        _take_groups(file, frame)
     except Exception as error:  # pydicom's parser raises whatever it stumbles over
         raise ValueError(f"its elements cannot be read: {error}") from error
+    return file
+
+
+def _take_groups(file: Dataset, frame: int) -> None:
+    """Give a file the window and the rescaling that the functional groups of all frames, or of this one, have."""
+    for name, at in (("SharedFunctionalGroupsSequence", 0), ("PerFrameFunctionalGroupsSequence", frame)):
+        groups = file.get(name) or ()
+        for macro in ("PixelValueTransformationSequence", "FrameVOILUTSequence") if at < len(groups) else ():
+            for element in (groups[at].get(macro) or [()])[0]:
+                file[element.tag] = element
 
 
 def read_layout(data: bytes) -> tuple[int, int, str]:
     """Return the columns, the rows and the `window_of` of a file. Raises as `read_dicom`."""
-    file = read_dicom(data, pixels=False)
+    file = read_dicom(BytesIO(data), pixels=False)
     try:
         return int(file.Columns), int(file.Rows), window_of(file)
     except Exception as error:  # pydicom parses an element when it is first asked for
@@ -80,34 +236,20 @@ def dicom_image(data: bytes, key: str, window: str) -> PillowImage:
     """
     import numpy as np
     from PIL import Image as pillow
-    from pydicom.pixels.decoders.base import get_decoder
     from pydicom.pixels.processing import apply_color_lut
-    from pydicom.pixels.utils import pixel_array
 
-    file = read_dicom(data, pixels=True)
+    file = read_dicom(BytesIO(data), pixels=True)
     if (frames := int(file.get("NumberOfFrames") or 1)) > 1:
         raise MediaError(
             f"image {key}: a DICOM of {frames:,} frames; one frame was expected",
-            "Write each frame that is asked about into a file of its own, and list the files in the column of images.",
+            "In a table of questions they are a clip, or name a frame: --map frame=COLUMN. Else write each into a file of its own.",
         )
     if "ModalityLUTSequence" in file:
         raise MediaError(
             f"image {key}: its values are those of a modality table; a rescale slope and intercept were expected",
             "Convert it to a 16-bit PNG.",
         )
-    syntax = file.file_meta.TransferSyntaxUID
-    try:
-        pixels: Any = pixel_array(file, index=0)
-    except Exception as error:
-        if not syntax.is_encapsulated:
-            raise
-        packages = ", or ".join(part.partition(" - requires ")[2] for part in get_decoder(syntax).missing_dependencies)
-        raise MediaError(
-            f"image {key}: its pixels are compressed as {syntax.name} ({syntax}), and no installed package decodes them",
-            f"Install {packages}. If one is installed, the file is damaged.",
-        ) from error
-    if pixels.shape[:2] != (file.Rows, file.Columns):
-        raise ValueError(f"{file.Columns} x {file.Rows} pixels were expected, and {pixels.shape[1::-1]} are there")
+    pixels = _pixels(file, file, key, 0)
     if file.PhotometricInterpretation == "PALETTE COLOR":
         pixels = apply_color_lut(pixels, file)[..., :3]
         return pillow.fromarray(to_8_bits(pixels, (0.0, float(np.iinfo(pixels.dtype).max))))
@@ -120,6 +262,37 @@ def dicom_image(data: bytes, key: str, window: str) -> PillowImage:
         limits = (low, high)
     inverted = (file.PhotometricInterpretation == "MONOCHROME1") != (slope < 0)
     return pillow.fromarray(to_8_bits(pixels, limits, _first(file.get("PixelPaddingValue")), inverted=inverted))
+
+
+def _pixels(source: Any, file: Dataset, key: str, frame: int) -> Any:
+    """Return the pixels of one frame.
+
+    Args:
+        source: the file at its beginning, of which that frame alone is read, or its elements.
+        file: its elements.
+        key: names the image in errors.
+        frame: the frame, from 0.
+
+    Raises:
+        MediaError: no installed package decodes its transfer syntax. Exception: as `dicom_image`.
+    """
+    from pydicom.pixels.decoders.base import get_decoder
+    from pydicom.pixels.utils import pixel_array
+
+    syntax = file.file_meta.TransferSyntaxUID
+    try:
+        pixels: Any = pixel_array(source, index=frame)
+    except Exception as error:
+        if not syntax.is_encapsulated:
+            raise
+        packages = ", or ".join(part.partition(" - requires ")[2] for part in get_decoder(syntax).missing_dependencies)
+        raise MediaError(
+            f"image {key}: its pixels are compressed as {syntax.name} ({syntax}), and no installed package decodes them",
+            f"Install {packages}. If one is installed, the file is damaged.",
+        ) from error
+    if pixels.shape[:2] != (file.Rows, file.Columns):
+        raise ValueError(f"{file.Columns} x {file.Rows} pixels were expected, and {pixels.shape[1::-1]} are there")
+    return pixels
 
 
 def _first(value: Any) -> float | None:

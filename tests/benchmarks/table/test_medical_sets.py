@@ -14,14 +14,16 @@ from medical_sets_drawn import LAND_USE
 
 import snellen
 from media.test_deep_images import dicom, tiff
+from media.test_dicom_frames import stack
 from servers.oracle import OracleServer, digest
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.cli import main
+from snellen.media.dicom import DicomFrame
 from snellen.media.encode import encode
 from snellen.scoring.rules.lmms_eval import slake_normalised
 from snellen.scoring.rules.short_answers import token_recall
-from snellen.sources import BytesBlob
+from snellen.sources import BytesBlob, FileBlob
 from snellen.types import Image, MediaSettings, Sample, Text
 
 # set, row, reply, value by profile (strict, authors, vlmevalkit, lmms-eval; None: it has no such profile)
@@ -218,6 +220,64 @@ def test_an_own_table_of_dicom_and_satellite_images_is_checked_and_run(
     recorded = (tmp_path / "run" / "run_meta.json").read_text()
     assert "100/2000" in recorded
     assert "5,4,3" in recorded
+
+
+def stacks(folder: Path, *rows: str, head: str = "image,question,answer,slice") -> str:
+    """Write a file of twelve frames, one of which is shown brightest, another without an ending, and a table about them."""
+    frames = np.zeros((12, 8, 8), np.uint8)
+    frames[7] = 200
+    for name, more in (("ct.dcm", {}), ("1.2.840.77", {"FrameTime": "500"})):
+        (folder / name).write_bytes(stack(frames, WindowWidth=256, WindowCenter=128, **more))
+    (folder / "scans.csv").write_text("\n".join([head, *rows]) + "\n")
+    return str(folder / "scans.csv")
+
+
+def shown_of(table: str, folder: Path, **settings: object) -> list[list[str]]:
+    """Return the digests of the images that each question sends."""
+    with OracleServer(lambda request: "yes") as server:
+        run = snellen.evaluate(table, "api:oracle", base_url=server.url, out=folder / "run", **settings)
+    assert run.meta.totals.ok == run.meta.totals.done == len(server.requests)
+    return [list(request.images) for request in server.requests]
+
+
+def frame_of(path: Path, number: int) -> str:
+    blob = DicomFrame(FileBlob(path), number)
+    return digest(encode(blob, MediaSettings()).data)
+
+
+def test_a_cell_names_the_frames_of_a_stack_that_are_shown(tmp_path: Path) -> None:
+    table = stacks(tmp_path, "ct.dcm,Is it bright?,yes,8", "ct.dcm,Are these bright?,no,1-3")
+    found = shown_of(table, tmp_path, benchmark_options={"map": "frame=slice"}, concurrency=1)
+    assert found == [
+        [frame_of(tmp_path / "ct.dcm", 8)],
+        [frame_of(tmp_path / "ct.dcm", number) for number in (1, 2, 3)],
+    ]
+    assert frame_of(tmp_path / "ct.dcm", 8) != frame_of(tmp_path / "ct.dcm", 1)
+
+
+def test_a_stack_without_a_named_frame_is_a_clip_of_its_frames(tmp_path: Path) -> None:
+    table = stacks(tmp_path, "ct.dcm,Is one of them bright?,yes,")
+    (found,) = shown_of(table, tmp_path, media=MediaSettings(frames=4))
+    assert found == [frame_of(tmp_path / "ct.dcm", number) for number in (1, 4, 8, 12)]
+    timed = stacks(tmp_path, "1.2.840.77,Is one of them bright?,yes,")
+    (found,) = shown_of(timed, tmp_path / "timed", media=MediaSettings(fps=1.0, timestamps=True))
+    assert len(found) == 6, "twelve frames of half a second"
+
+
+def test_a_frame_that_a_stack_lacks_is_named_by_the_check_and_so_is_other_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = stacks(tmp_path, "ct.dcm,Is it bright?,yes,13", "ct.dcm,And this?,yes,8")
+    main(["check", table, "--map", "frame=slice"])
+    assert "its frames are '13', and the file has 12" in " ".join(capsys.readouterr().out.split())
+    digests = set()
+    for name, frames in (("a", None), ("b", None), ("c", np.ones((12, 8, 8), np.uint8))):
+        (tmp_path / name).mkdir()
+        clip = stacks(tmp_path / name, "ct.dcm,Is one bright?,yes,")
+        if frames is not None:
+            (tmp_path / name / "ct.dcm").write_bytes(stack(frames))
+        digests.add(registry.find(clip).digest(snellen.Data()))
+    assert len(digests) == 2
 
 
 def test_a_damaged_scan_is_named_by_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,21 @@ from snellen.scoring.answers import AnswerContext, GoldError
 HEAD = 500
 """Rows that are looked at for the roles of columns."""
 ROLES = (
-    *("id", "image", "pages", "video", "question", "options", "answer", "kind", "hint", "rubric", "history", "system"),
+    *(
+        "id",
+        "image",
+        "pages",
+        "frame",
+        "video",
+        "question",
+        "options",
+        "answer",
+        "kind",
+        "hint",
+        "rubric",
+        "history",
+        "system",
+    ),
     *OF_CLIPS,
     "category",
 )

@@ -133,6 +133,7 @@ OWN_NAMES = (
     "id",
     "image",
     "pages",
+    "frame",
     "video",
     "question",
     "options",

@@ -17,10 +17,10 @@ from typing import TypeAlias
 import msgspec
 
 from snellen.atomic_write import replacing
-from snellen.benchmarks.table.images import is_video
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import FORMATS as DECODED
 from snellen.media.decode import open_image, pixel_limit, read_header
+from snellen.media.dicom import DicomFrame
 from snellen.media.pdf import PdfPage
 from snellen.sources.blobs import BytesBlob, FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder
@@ -63,13 +63,15 @@ class ImageChecks:
         """Return the number of different images among those that can be read."""
         return len({code for code in self._codes.values() if isinstance(code, int)})
 
-    def check(self, blob: Blob) -> int | str:
-        """Return the checksum of an image or clip, or the reason why it cannot be used."""
+    def check(self, blob: Blob, *, is_clip: bool = False) -> int | str:
+        """Return the checksum of an image or clip, or the reason why it cannot be used; a frame stands for its stack."""
+        if is_clip and isinstance(blob, DicomFrame):
+            blob = blob.file
         key = blob.key
         result = self._codes.get(key)
         if result is None:
             try:
-                result = self._checked(blob, key)
+                result = self._checked(blob, key, is_clip=is_clip)
             except DataError as error:
                 result = f"image unreadable: {error.message}"
             except OSError as error:
@@ -77,7 +79,7 @@ class ImageChecks:
             self._codes[key] = result
         return result
 
-    def _checked(self, blob: Blob, key: str) -> int | str:
+    def _checked(self, blob: Blob, key: str, *, is_clip: bool) -> int | str:
         container = _container(blob)
         status = None if container is None else self._status(container, blob)
         known = self._known.get(key)
@@ -87,7 +89,7 @@ class ImageChecks:
             and _times(known) == (status.st_size, status.st_mtime_ns, status.st_ino)
         ):
             return known.crc
-        code = _clip_code(blob) if is_video(blob) else _image_code(blob, self._on_read)
+        code = _clip_code(blob) if is_clip else _image_code(blob, self._on_read)
         if isinstance(code, int) and status is not None:
             self._known[key] = KnownChecksum(status.st_size, status.st_mtime_ns, status.st_ino, code)
             self._changed = True

@@ -89,12 +89,14 @@ def _measured(blob: Blob, name: str, changed: int, size: int) -> Document:
     return measure(blob, name)
 
 
-def page_numbers(cell: Any, count: int, *, skip: bool = False) -> list[int]:
+def page_numbers(
+    cell: Any, count: int, *, skip: bool = False, nouns: tuple[str, str] = ("pages", "document")
+) -> list[int]:
     """Return the pages that a cell names, from 1, each once: `3`, `2-5`, `1,4,7`, a list, or a list as text; empty: all.
 
     Raises:
         CellError: it names none in such a way, or one that a document of `count` pages lacks. An empty list is no page.
-        With `skip` pages that the document lacks are omitted.
+        With `skip` pages that the document lacks are omitted. `nouns` call pages and document something else in messages.
     """
     if cell is None or cell == "" or cell != cell:
         return list(range(1, count + 1))
@@ -102,13 +104,15 @@ def page_numbers(cell: Any, count: int, *, skip: bool = False) -> list[int]:
     numbers: list[int] = []
     for part in filter(None, map(str.strip, text.strip().strip("[]()").split(","))):
         if (span := _SPAN.fullmatch(part)) is None:
-            raise CellError(f"pages are {text[:80]!r}; 3, 2-5, 1,4,7 or a list of numbers from 1 was expected")
+            raise CellError(f"its {nouns[0]} are {text[:80]!r}; 3, 2-5, 1,4,7 or a list of numbers from 1 was expected")
         first, last = int(span[1]), int(span[2] or span[1])
         if not 1 <= first <= last <= count and not skip:
-            raise CellError(f"pages are {text[:80]!r}, and the document has {count:,}; numbers from 1 were expected")
+            raise CellError(
+                f"its {nouns[0]} are {text[:80]!r}, and the {nouns[1]} has {count:,}; numbers from 1 were expected"
+            )
         numbers += range(max(first, 1), min(last, count) + 1)
         if len(numbers) > 10 * count:
-            raise CellError(f"pages are {text[:80]!r}, many times over the {count:,} of the document")
+            raise CellError(f"its {nouns[0]} are {text[:80]!r}, many times over the {count:,} of the {nouns[1]}")
     return list(dict.fromkeys(numbers))
 
 

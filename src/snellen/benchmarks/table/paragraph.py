@@ -121,6 +121,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
         "kind",
         "image",
         "pages",
+        "frame",
         "video",
         *OF_CLIPS,
         "hint",

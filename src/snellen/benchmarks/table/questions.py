@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.table.alike import AlikeTexts, options_level
 from snellen.benchmarks.table.cells import accepted_texts, letters_of, number_of, plain_answer, truth_of, whole
@@ -42,6 +42,7 @@ from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.pages import is_pdf, shown
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text
+from snellen.benchmarks.table.stacks import clip_of, frames_named, stack_of
 from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import open_alpha, open_image
@@ -334,12 +335,22 @@ def media_of(
     if any(map(is_pdf, blobs)):
         pages = None if (spec := rules.spec("pages")) is None else value(spec, row, number)
         blobs = shown(blobs, pages, rules.declaration.documents)
-    images = tuple(blob for blob in blobs if not is_video(blob))
-    clips = [blob for blob in blobs if is_video(blob)]
-    return images, tuple(_clip(blob, row, number, rules, root) for blob in clips)
+    frame = "" if (spec := rules.spec("frame")) is None else value(spec, row, number)
+    images: list[Blob] = []
+    clips: list[Video] = []
+    for blob in blobs:
+        if is_video(blob):
+            clips.append(Video(blob))
+        elif (stack := stack_of(blob)) is not None and frame not in ("", None):
+            images += frames_named(blob, stack, frame)
+        elif stack is not None and stack.frames > 1:
+            clips.append(clip_of(blob, stack))
+        else:
+            images.append(blob)
+    return tuple(images), tuple(_clip(clip, row, number, rules, root) for clip in clips)
 
 
-def _clip(blob: Blob, row: Mapping[str, Any], number: int, rules: TableRules, root: ImageRoot) -> Video:
+def _clip(clip: Video, row: Mapping[str, Any], number: int, rules: TableRules, root: ImageRoot) -> Video:
     """Return a clip with what the row says of it. Raises CellError."""
     cells = {
         role: "" if (cell := value(spec, row, number)) is None or cell != cell else cell
@@ -368,7 +379,7 @@ def _clip(blob: Blob, row: Mapping[str, Any], number: int, rules: TableRules, ro
         subtitles = Subtitles(
             _subtitles(cells["subtitles"], root, absent=words[2]), declared.subtitles or "frames", *words, begins or 0.0
         )
-    return Video(blob, start=start, end=end, times=times, subtitles=subtitles, usual=declared.usual)
+    return structs.replace(clip, start=start, end=end, times=times, subtitles=subtitles, usual=declared.usual)
 
 
 def _subtitles(cell: Any, root: ImageRoot, *, absent: str) -> Blob | None:

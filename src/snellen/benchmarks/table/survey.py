@@ -610,11 +610,10 @@ class _Surveyor:
                 return OmittedRow(question.place, question.id, code)
             codes.append(code)
         for video in question.videos:
-            if video.blob is not None:
-                code = checks.check(video.blob)
-                if isinstance(code, str):
-                    return OmittedRow(question.place, question.id, code)
-                codes.append(code)
+            code = checks.check(video.blob or video.frames[0].blob, is_clip=True)
+            if isinstance(code, str):
+                return OmittedRow(question.place, question.id, code)
+            codes.append(code)
         if repeats:
             self.places[question.id] = question.place
         return codes
