@@ -296,6 +296,8 @@ class Benchmark:
             (`snellen judge --rule`), and marked `judge_source` = `rule`.
         rule_first: what `ruled_correct` takes for correct is always so, without a judge, and the scorer says so.
         judge, reader: models that judge and read replies where the user names none; empty: none.
+        judge_profile: the profile in which alone verdicts count, beside others that score the same replies by rules; empty: they
+            count in all.
         published_judge: the model that judged for published figures; empty: none, or it is not known.
         faults: what is known to be wrong with harnesses and data, for the report.
         headline: the metrics in one line; None where nothing is figured yet.
@@ -360,6 +362,7 @@ class Benchmark:
     rule_first: bool = False
     judge: str = ""
     reader: str = ""
+    judge_profile: str = ""
     published_judge: str = ""
     faults: Sequence[str] = ()
     headline: Callable[[Sequence[Metric]], Headline | None] | None = None

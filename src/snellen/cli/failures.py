@@ -237,5 +237,6 @@ def _unscored(run: Run) -> str:
     """Return a hint if the answers have no labels because no judge has scored them yet."""
     from snellen.engine.endpoints import judge_command
 
-    unjudged = run.benchmark.rubric is not None and ((said := run.verdicts()) is None or not said.by)
+    by_judge = run.benchmark.rubric is not None and not run.benchmark.judge_profile
+    unjudged = by_judge and ((said := run.verdicts()) is None or not said.by)
     return f"; its answers are not judged yet: {judge_command(run.path)}" if unjudged else ""

@@ -253,7 +253,8 @@ def _adaptive(benchmark: Benchmark, subset: Subset, count: int) -> Benchmark:
             kept_of[:] = [data]
             kept.clear()
             kept.update((each.id, each) for each in benchmark.samples(data))
-            if benchmark.rubric is not None and any(benchmark.rubric(each) is not None for each in kept.values()):
+            decides = None if benchmark.judge_profile else benchmark.rubric
+            if decides is not None and any(decides(each) is not None for each in kept.values()):
                 raise UsageError(
                     f"--adaptive chooses by scores, and a judge scores items of {benchmark.name} after the run",
                     "Omit --adaptive.",

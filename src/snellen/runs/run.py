@@ -424,7 +424,13 @@ class Run:
             from snellen.runs.judge.verdicts import judged_by, read_by
 
             who = "; ".join(
-                filter(None, (judged_by(summary, judge, self.path, benchmark.published_judge), read_by(summary, judge)))
+                filter(
+                    None,
+                    (
+                        judged_by(summary, judge, self.path, benchmark.published_judge, benchmark.judge_profile),
+                        read_by(summary, judge),
+                    ),
+                )
             )
         self._judged_by = (newest, who)
         if rows is not None:

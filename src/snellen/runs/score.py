@@ -181,7 +181,7 @@ def _score_answers(
             return scored, [
                 *without_reply(),
                 *problems.lines("with problems", limit=SHOWN),
-                *_judging(scored, verdicts, subject.published_judge),
+                *_judging(scored, verdicts, subject),
             ]
     summary, tally = score_file(
         open_answers(path, id_field=id_field, reply_field=reply_field),
@@ -195,7 +195,7 @@ def _score_answers(
     _some_used(verdicts, summary, subject, where, id_is)
     odd = odd_line(next(iter(summary.metrics.values()), ()))
     lines = [*_notices(subject, where), *without_reply(), *tally.notes(), *filter(None, [odd])]
-    return summary, [*lines, *_judging(summary, verdicts, subject.published_judge)]
+    return summary, [*lines, *_judging(summary, verdicts, subject)]
 
 
 def _some_used(verdicts: Replies | None, summary: Summary, benchmark: Benchmark, data: Data, id_is: str) -> None:
@@ -236,9 +236,9 @@ def _same_set(run: Run) -> None:
         )
 
 
-def _judging(summary: Summary, verdicts: Replies | None, published: str) -> list[str]:
-    """Return what is said of verdicts in a file, whose judge is not known; `published` judged for published figures."""
-    line = judged_by(summary, verdicts)
+def _judging(summary: Summary, verdicts: Replies | None, benchmark: Benchmark) -> list[str]:
+    """Return what is said of verdicts in a file, whose judge is not known."""
+    line, published = judged_by(summary, verdicts, profile=benchmark.judge_profile), benchmark.published_judge
     other = f"published figures are judged by {published}: they compare with its verdicts alone"
     told = [line, *([other] if published else [])] if line else []
     return [*told, *(verdicts.notes() if verdicts is not None else ())]

@@ -326,9 +326,10 @@ def scores_of(
     reply = None if verdicts is None else verdicts.get(record_name(sample.id, record.repeat))
     unjudged = Score(None, None, "unscored", NOT_JUDGED)
     score = unjudged if reply is None else score_verdict(reply, rubric.for_sample(sample).verdict)
-    by_verdicts = {name: each for name, each in scorers.items() if isinstance(each, RepeatScorer)}
     others = {
-        name: _sealed(benchmark, sample, score_record(sample, record, each)) for name, each in by_verdicts.items()
+        name: _sealed(benchmark, sample, score_record(sample, record, each))
+        for name, each in scorers.items()
+        if isinstance(each, RepeatScorer) or benchmark.judge_profile not in ("", name)
     }
     return {**dict.fromkeys(scorers, _sealed(benchmark, sample, score)), **others}
 
@@ -481,10 +482,10 @@ class SummaryBuilder:
         self._answered |= record.status in ANSWERED
         self._repeated |= record.repeat > 0
         rubric = None if self._benchmark.rubric is None else rubric_for(self._benchmark, sample, record, self._verdicts)
-        judged = rubric is not None
+        judged = rubric is not None and not self._benchmark.judge_profile
         if rubric is not None:
             self._labels |= not (rubric.verdict.option or rubric.verdict.extracts)
-            value = next(iter(scores.values())).value
+            value = self._under(self._benchmark.judge_profile or next(iter(scores)), sample, record, scores).value
             self._for_judge += 1
             self._without_verdict += value is None
             self._out_of_range += value is not None and not 0.0 <= value <= 1.0
@@ -514,9 +515,12 @@ class SummaryBuilder:
     def _predicted(self, sample: Sample, record: Record, scores: Mapping[str, Score]) -> Score | None:
         """Return the score under the benchmark's first profile; None for a reply that is scored later."""
         assert self.predictions is not None  # noqa: S101 - asked by the caller
-        profile = self.predictions.profile
-        if not scores or profile in scores:
-            return scores.get(profile)
+        return self._under(self.predictions.profile, sample, record, scores) if scores else None
+
+    def _under(self, profile: str, sample: Sample, record: Record, scores: Mapping[str, Score]) -> Score:
+        """Return the score under one profile, whether or not it is among those that were asked for."""
+        if profile in scores:
+            return scores[profile]
         scorers = {profile: self._benchmark.score[profile]}
         return scores_of(self._benchmark, sample, record, scorers, self._verdicts)[profile]
 

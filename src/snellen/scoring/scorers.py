@@ -120,8 +120,8 @@ def judged(sample: Sample, reply: str) -> Score:
 
 
 def is_reference(sample: Sample, reply: str) -> bool:
-    """Return True if a reply to a question of kind `judged` is its gold answer, word by word."""
-    return sample.kind == "judged" and _reference(sample, reply) is not None
+    """Return True if a reply to a question that is answered in words is its gold answer, word by word."""
+    return _reference(sample, reply) is not None
 
 
 def _reference(sample: Sample, reply: str) -> str | None:

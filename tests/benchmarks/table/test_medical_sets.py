@@ -141,6 +141,53 @@ def test_closed_questions_are_those_whose_gold_answer_is_yes_or_no(tmp_path: Pat
     assert found["open recall"] == 1
 
 
+def test_open_answers_are_judged_in_a_profile_of_their_own_beside_exact_match(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    drawn = draw(entry("vqa-rad"), tmp_path)
+    order, judged = list(drawn.right), []
+    said = {0: "no", 3: "it is barium"}
+
+    def reply(request: object) -> str:
+        if "strict grader" in request.text:  # type: ignore[attr-defined]
+            judged.append(request.text)  # type: ignore[attr-defined]
+            return '{"verdict": "correct", "reason": "the same"}'
+        number = order.index(request.images[0])  # type: ignore[attr-defined]
+        return said.get(number) or drawn.right[request.images[0]](request)  # type: ignore[attr-defined]
+
+    def shares(run: snellen.Run) -> dict[str, dict[str, tuple[float | None, float]]]:
+        return {
+            profile: {figure.name: (figure.value, figure.coverage) for figure in figures}
+            for profile, figures in run.figures("all").items()
+        }
+
+    with OracleServer(reply) as server:
+        run = snellen.evaluate("vqa-rad", "api:oracle", base_url=server.url, data=drawn.path, out=tmp_path / "run")
+        before = shares(run)
+        assert before["strict"]["open"] == before["vlmevalkit"]["open"] == (0.5, 1.0)
+        assert before["judge"]["open"] == (1.0, 0.5), "the other one is left to the judge"
+        assert before["judge"]["closed"] == before["strict"]["closed"] == (0.5, 1.0)
+        assert "1 replies are not judged yet and have no score under the profile judge" in run.judged_by()
+        snellen.judge(tmp_path / "run", "api:oracle", base_url=server.url)
+    scored = snellen.load_run(tmp_path / "run")
+    after = shares(scored)
+    assert len(judged) == 1 and "it is barium" in judged[0]
+    assert after["judge"]["open"] == (1.0, 1.0)
+    assert {name: after[name] for name in before if name != "judge"} == {
+        name: before[name] for name in before if name != "judge"
+    }
+    line = scored.judged_by()
+    assert "1 of 1 replies" in line and "published figures are judged by gpt-4.1-2025-04-14" in line
+
+
+def test_imported_answers_to_a_part_of_a_declared_set_are_recorded_as_such(tmp_path: Path) -> None:
+    drawn = draw(entry("vqa-rad"), tmp_path)
+    (tmp_path / "said.jsonl").write_text('{"id": "0", "reply": "Yes"}\n{"id": "1", "reply": "no"}\n')
+    run = snellen.import_run(tmp_path / "said.jsonl", "vqa-rad", data=drawn.path, out=tmp_path / "run")
+    assert run.meta.truncated == (4, 451)
+
+
 def test_the_mean_of_modalities_is_not_the_share_of_rows(tmp_path: Path) -> None:
     found = figures("omnimedvqa", tmp_path, {0: "B"}, "strict")
     assert (found["accuracy"], found["mean of modalities"]) == (pytest.approx(2 / 3), pytest.approx((1 / 2 + 1) / 2))

@@ -63,7 +63,7 @@ def test_a_set_is_read_from_its_layout_run_and_scored_by_every_profile(name, dra
     run, requests = answered(name, drawn, tmp_path / "run", {0: "I cannot tell."})
     wanted = VIDEO_SETS[name]
     assert run.meta.totals.ok == run.meta.totals.done == len(wanted.rows) == len(requests)
-    for profile in ("strict", "vlmevalkit", "lmms-eval", *(["authors"] if entry(name).score.has_authors else [])):
+    for profile in ("strict", "vlmevalkit", "lmms-eval", *(["authors"] if entry(name).score.has("authors") else [])):
         first = run.figures(profile)[profile][0]
         assert first.name == headline(entry(name))
         assert first.value == pytest.approx((wanted.by_profile or {}).get(profile, wanted.headline)), profile

@@ -23,7 +23,7 @@ from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
 from snellen.benchmarks.table.rows import Rows
-from snellen.benchmarks.table.scorers import comparisons_of, profiles_of, scorers
+from snellen.benchmarks.table.scorers import JUDGE, comparisons_of, judged_beside, profiles_of, scorers
 from snellen.benchmarks.table.summary import (
     CHANCE,
     FORM,
@@ -137,6 +137,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
     declared, table = bool(declaration.report), Table(declaration, base)
     rule = declaration.score or ScoreRule()
     scored = declared or rule.is_given
+    rubric = _rubric(rule, base)
     return Benchmark(
         name=declaration.name,
         version=declaration.version,
@@ -154,10 +155,11 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         notices=lambda data: _notices(table.survey(data)),
         cluster="image",
         table=table,
-        rubric=_rubric(rule.judge.rubric, base),
-        ruled_correct=is_reference,
+        rubric=rubric,
+        ruled_correct=lambda sample, reply: rubric(sample) is not None and is_reference(sample, reply),
         rule_first=True,
         judge=rule.judge.model,
+        judge_profile=JUDGE if rule.has("judge") else "",
         published_judge=rule.judge.published,
         faults=_faults(declaration.faults),
         reader=rule.reader,
@@ -188,20 +190,21 @@ def _notices(surveyed: Survey) -> list[str]:
     return [f"{golds}: {UNJUDGED}"] if count else []
 
 
-def _rubric(name: str, base: Path) -> Callable[[Sample], Rubric | None]:
-    """Return what says by which rubric a judge decides a free-text answer: its row's, else the table's.
+def _rubric(rule: ScoreRule, base: Path) -> Callable[[Sample], Rubric | None]:
+    """Return what says by which rubric a judge decides an answer: of a free text its row's, else the table's.
 
     Args:
-        name: a rubric of the package, or a file relative to `base`; empty: `judged`.
+        rule: whose `judge` names a rubric of the package, or a file relative to `base`; empty: `judged`.
         base: the folder of the declaration.
     """
+    name = rule.judge.rubric
 
     @cache
     def loaded(name: str) -> Rubric:
         return load_rubric(str(base / name) if name.endswith(".toml") else name)
 
     def rubric(sample: Sample) -> Rubric | None:
-        if sample.kind != "judged":
+        if sample.kind != "judged" and not judged_beside(rule, sample):
             return None
         own = criteria_of(sample)
         return loaded(own if own in OF_ROWS else name or "judged")

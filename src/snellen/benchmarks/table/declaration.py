@@ -264,7 +264,7 @@ Comparison: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-ProfileName: TypeAlias = Literal["strict", "authors", "vlmevalkit", "lmms-eval"]
+ProfileName: TypeAlias = Literal["strict", "authors", "judge", "vlmevalkit", "lmms-eval"]
 
 
 class InspectScorer(Strict, frozen=True):
@@ -320,7 +320,8 @@ class ScoreRule(Strict, frozen=True):
         words: the words of `first-word-of`.
         by: a column, or `kind`; `values` maps its values to other rules.
         values: see `by`.
-        profiles: profile to the rule that it follows in place of this one; `authors` is a profile where it stands here.
+        profiles: profile to the rule that it follows in place of this one; `authors` is a profile where it stands here, and so is
+            `judge`, in which alone the verdicts of `read = "judged"` count, beside the others' rules.
         judge: the judge of free-text answers (`read = "judged"`, or rows with a rubric), unless the user names one.
         reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
@@ -359,10 +360,9 @@ class ScoreRule(Strict, frozen=True):
         if unknown := next((name for name in self.stages if name not in STAGES), ""):
             raise ValueError(f"stages has {unknown!r}; one of {', '.join(STAGES)} was expected")
 
-    @property
-    def has_authors(self) -> bool:
-        """Return True if this rule, or one of its `values`, says how the authors' own script reads."""
-        return "authors" in self.profiles or any(rule.has_authors for rule in self.values.values())
+    def has(self, profile: ProfileName) -> bool:
+        """Return True if this rule, or one of its `values`, has a rule of its own for a profile."""
+        return profile in self.profiles or any(rule.has(profile) for rule in self.values.values())
 
     @property
     def is_given(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import as_file, files
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
@@ -18,7 +18,7 @@ SUFFIX = ".toml"
 PER_CENT = 100.0
 CHANCE_NAMES = ("Random",)
 HUMAN_NAMES = ("Human",)
-AUTHORS = "authors"
+AUTHORS: Literal["authors"] = "authors"
 
 
 class EntryFacts(Struct, frozen=True):
@@ -159,7 +159,7 @@ def _profile(declared: Declaration, by: str) -> str:
     """Return the profile by whose rules figures were scored; empty where nobody says."""
     if "VLMEvalKit" in by:
         return "vlmevalkit"
-    return AUTHORS if _whose(by).startswith(AUTHORS) and declared.score and declared.score.has_authors else ""
+    return AUTHORS if _whose(by).startswith(AUTHORS) and declared.score and declared.score.has(AUTHORS) else ""
 
 
 def _kind(figure: Figure) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -45,6 +45,10 @@ PROFILES = {
 """Profiles of every declared benchmark, with one line each; the first is the default."""
 OF_PAGES = {"strict": "all of the reply as a page in Markdown, by the authors' matching of blocks"}
 """`strict` where a reply is no short answer."""
+JUDGE: Literal["judge"] = "judge"
+BY_JUDGE: Mapping[str, str] = {
+    JUDGE: "the verdicts of a judge on open answers, where other profiles compare them by rules; the rest as under strict"
+}
 INSPECT = "inspect-"
 """Begins the profiles of Inspect's scorers."""
 AUTHORS = {"authors": "the authors' own script, without the models that it asks"}
@@ -102,7 +106,20 @@ def profiles_of(rule: ScoreRule) -> dict[str, str]:
     """Return the profiles of a rule, with one line each."""
     strict = OF_PAGES if rule.equals == "page-parse" else {}
     of_inspect = {f"{INSPECT}{one.name}": _about_inspect(one) for one in rule.inspect}
-    return of_inspect | PROFILES | strict | (AUTHORS if rule.has_authors else {})
+    found = of_inspect | PROFILES | strict | (AUTHORS if rule.has("authors") else {})
+    return {**found, **BY_JUDGE} if rule.has(JUDGE) else found
+
+
+def judged_beside(rule: ScoreRule, sample: Sample) -> bool:
+    """Return True if the profile `judge` leaves a sample to a judge, which other profiles score by rules."""
+    if rule.by and (other := rule.values.get(_value_of(rule, sample))) is not None:
+        return judged_beside(other, sample)
+    return JUDGE in rule.profiles and rule.profiles[JUDGE].read == "judged"
+
+
+def _value_of(rule: ScoreRule, sample: Sample) -> str:
+    """Return the value of a sample by which a rule's `values` are chosen."""
+    return sample.kind if rule.by == "kind" else str(sample.meta.get(rule.by, ""))
 
 
 def _about_inspect(scorer: InspectScorer) -> str:
@@ -125,14 +142,19 @@ def _but_judged(scorer: Scorer) -> Scorer:
 def _scorer(rule: ScoreRule, profile: str) -> Scorer:
     if profile.startswith(INSPECT):
         return _of_inspect(next(one for one in rule.inspect if f"{INSPECT}{one.name}" == profile))
-    own = _single(rule.profiles.get(profile, rule), profile)  # type: ignore[call-overload]
+    followed = rule.profiles.get(profile, rule)  # type: ignore[call-overload]
+    is_left = profile == JUDGE and followed.read == "judged"
+    own = (
+        _with_recall(followed, ready.judged)
+        if is_left
+        else _single(followed, "strict" if profile == JUDGE else profile)
+    )
     if not rule.by:
         return own
     by_value = {value: _scorer(other, profile) for value, other in rule.values.items()}
 
     def score(sample: Sample, reply: str) -> Score:
-        value = sample.kind if rule.by == "kind" else str(sample.meta.get(rule.by, ""))
-        return by_value.get(value, own)(sample, reply)
+        return by_value.get(_value_of(rule, sample), own)(sample, reply)
 
     return score
 

@@ -233,7 +233,9 @@ def judge_line(run: Run) -> str:
     return unread_verdicts(run).text if run.meta.spec.benchmark == JUDGED else run.judged_by()
 
 
-def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = None, published: str = "") -> str:
+def judged_by(
+    summary: Summary, verdicts: Verdicts | None, run: Path | None = None, published: str = "", profile: str = ""
+) -> str:
     """Return one line about the judge and the share of usable verdicts; empty if no reply is for a judge.
 
     Args:
@@ -241,14 +243,16 @@ def judged_by(summary: Summary, verdicts: Verdicts | None, run: Path | None = No
         verdicts: the judge's replies; None where there are none.
         run: the run's folder; None for a file of answers, which only --judge-replies can judge.
         published: the judge of published figures; empty: none is known.
+        profile: the one in which alone verdicts count; empty: in all.
     """
     if not summary.for_judge:
         return ""
     if verdicts is None or not verdicts.by:
         command = "" if run is None else f"`{judge_command(run)}` judges them, "
+        under = f" under the profile {profile}" if profile else ""
         return (
-            f"{summary.for_judge:,} replies are not judged yet and have no score; {command}--judge-replies reads existing "
-            "verdicts"
+            f"{summary.for_judge:,} replies are not judged yet and have no score{under}; {command}--judge-replies reads "
+            "existing verdicts"
         )
     beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
     verdicts_count = summary.for_judge - summary.without_verdict
