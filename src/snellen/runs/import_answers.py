@@ -419,7 +419,17 @@ def _meta(
         restricted=benchmark.restricted,
         places=absolute_places(spec),
         records=tally.recorded,
+        truncated=_truncated(benchmark, spec.data),
     )
+
+
+def _truncated(benchmark: Benchmark, data: Data) -> tuple[int, int] | None:
+    """Return how many rows a declared set has here and how many it is known to have; None for a whole one, or where nobody says."""
+    try:
+        reading = benchmark.reading(data)
+    except DataError:  # its images may be gone: the answers are scored without them
+        return None
+    return None if reading is None else reading.truncated
 
 
 def _unlink(path: Path) -> None:
