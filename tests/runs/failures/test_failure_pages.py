@@ -22,6 +22,7 @@ from snellen.models.trace import Step
 from snellen.reports.failures import labels as tabled
 from snellen.reports.failures import pages
 from snellen.reports.failures.page import FailureView, render_answer
+from snellen.reports.plots.base import SERIES
 from snellen.reports.views import LabelCounts
 from snellen.runs.answer_view import AnswerView
 from snellen.runs.failures import labels as failure_labels
@@ -206,6 +207,14 @@ def test_shares_are_of_what_is_not_correct_and_labels_that_nobody_has_are_left_o
         ("format", "3", "75.0 %"), ("unknown", "1", "25.0 %"),
     ]  # fmt: skip
     assert rows[0]["cells"][0]["whose"] == "1 rule, 2 person"
+
+
+def test_the_bars_of_sixteen_runs_are_told_apart_by_colour_and_fill():
+    counts = LabelCounts(2, {"format": {"rule": 1}})
+    runs = [tabled.RunLabels(f"run {at}", at % SERIES + 1, counts, cycle=at // SERIES) for at in range(2 * SERIES)]
+    (plot,) = tabled.draw_labels(runs)
+    bars = re.findall(r'<path d="[^"]*" clip-path="[^"]*" ([^>]*opacity="0.85"[^>]*)/>', plot.svg)
+    assert len(bars) == len(set(bars)) == 2 * SERIES
 
 
 @pytest.mark.browser

@@ -8,7 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from snellen.reports.links import gallery_link
-from snellen.reports.plots.base import Plot, file_legend, file_legend_height, new_figure, series_colour, short_label
+from snellen.reports.plots.base import (
+    SERIES,
+    Plot,
+    file_legend,
+    file_legend_height,
+    hollow,
+    new_figure,
+    series_colour,
+    short_label,
+)
 from snellen.reports.plots.svg import COLOURS, inline_svg, page_style
 from snellen.reports.tables import format_interval, format_percent
 from snellen.reports.views import LabelCounts
@@ -61,12 +70,21 @@ def agreement_line(agreement: Agreement) -> str:
 
 
 class RunLabels(Struct, frozen=True):
-    """One run's labels, with the name and the colour (1 to 6) that it has on the page; `model` where the name is not it."""
+    """One run's labels, with the name and the colour (1 to 8) that it has on the page; `model` where the name is not it.
+
+    `cycle` counts how often the colours were used up before: marks of every second cycle are hollow.
+    """
 
     name: str
     colour: int
     labels: LabelCounts
     model: str = ""
+    cycle: int = 0
+
+    @property
+    def number(self) -> int:
+        """Return the run's place from 1."""
+        return self.colour + SERIES * self.cycle
 
 
 def label_text(label: str) -> str:
@@ -134,8 +152,15 @@ def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot |
         for row, name in enumerate(names):
             count = _total(column.labels.counts, name)
             share = count / column.labels.answers
+            tint = series_colour(column.number)
             (bar,) = axes.barh(
-                [shift - row], [share], height=height * 0.86, color=series_colour(column.colour), alpha=0.85
+                [shift - row],
+                [share],
+                height=height * 0.86,
+                color=COLOURS["paper"] if hollow(column.number) else tint,
+                edgecolor=tint,
+                linewidth=1.2 * hollow(column.number),
+                alpha=0.85,
             )
             if linked and count:
                 bar.set_url(gallery_link(label=name, run=column.name))
@@ -156,7 +181,7 @@ def label_bars(labelled: Sequence[RunLabels], *, linked: bool = False) -> Plot |
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
-    file_legend(axes, [(column.name, column.colour) for column in labelled])
+    file_legend(axes, [(column.name, column.number) for column in labelled])
     leads = " Each bar links to its answers." if linked else ""
     return Plot(
         "By label",

@@ -92,7 +92,7 @@ def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool
             write_page(render_answer(view), folder / PAGES / view.file)
             rows.append(index_row(view, right=right))
     columns = [
-        RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model)
+        RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model, number // SERIES)
         for number, (run, name) in enumerate(zip(runs, names, strict=True))
     ]
     title = " and ".join(dict.fromkeys(short_name(run.run.meta.spec.benchmark) for run in runs))
