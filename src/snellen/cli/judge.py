@@ -272,19 +272,8 @@ class AskedAfterRuns:
 
         One that is down is noted alone: it may be started once the run is done.
         """
-        from snellen.engine.run_folder import RunFolder
-        from snellen.models.api.preflight import ServerDownError
-
-        for run, benchmark in ((RunFolder(folder), each) for folder, each in runs.items()):
-            if benchmark.rubric is not None and not (run.exists() and run.meta().state == "complete"):
-                try:
-                    self.of(benchmark).require_ready()
-                except PreflightError as error:
-                    if not isinstance(error.__cause__, ServerDownError):
-                        raise
-                    note(
-                        f"note: {error.message} The run goes on without it; {self.command(run.path, benchmark)} judges later."
-                    )
+        for folder, benchmark in runs.items():
+            require_judge(folder, benchmark, self.of(benchmark), self.command(folder, benchmark))
 
     def ask(self, run: Run, display: Display) -> list[Run]:
         """Ask about a finished run, and score it again; return the runs of reader and judge."""
@@ -301,6 +290,25 @@ class AskedAfterRuns:
         if wanted and not any(asked.meta.spec.benchmark == JUDGED for asked in done):
             note(f"note: {run.path} holds no reply for a judge")
         return done
+
+
+def require_judge(folder: Path, benchmark: Benchmark, asked: AskedModels, command: str) -> None:
+    """Raise PreflightError if a server does not take or serve the judge of a run that is not finished; asks nothing.
+
+    One that is down is noted alone, with the command that judges later: it may be started once the run is done.
+    """
+    from snellen.engine.run_folder import RunFolder
+    from snellen.models.api.preflight import ServerDownError
+
+    run = RunFolder(folder)
+    if benchmark.rubric is None or (run.exists() and run.meta().state == "complete"):
+        return
+    try:
+        asked.require_ready()
+    except PreflightError as error:
+        if not isinstance(error.__cause__, ServerDownError):
+            raise
+        note(f"note: {error.message} The run goes on without it; {command} judges later.")
 
 
 def asked_after_runs(

@@ -12,6 +12,7 @@ from msgspec import structs
 from snellen.cli.console import new_table, note, print_notes, show, show_json
 from snellen.cli.option_parsing import given
 from snellen.cli.results import UNANSWERED
+from snellen.engine.endpoints import judge_command
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import FingerprintError, InterruptedRunError, RunLockedError, SnellenError, UsageError
 from snellen.runs.caveats import empty_replies, reply_faults
@@ -62,6 +63,7 @@ def run_plan(path: str, call: PlanCall) -> int:
         _show_cells(cells, as_json=call.as_json)
         return 0
     require_same_runs(cells)
+    _require_judges(path, cells)
     write_record(out, cells)
     verbose = not (call.quiet or call.as_json)
     if not call.quiet:
@@ -71,6 +73,31 @@ def run_plan(path: str, call: PlanCall) -> int:
     outcome = execute(cells, plan.limits, display=_display(call), note=note if verbose else _silent)
     _ask(outcome, call)
     return _finish(plan.name, outcome, call)
+
+
+def _require_judges(path: str, cells: Sequence[PlanCell]) -> None:
+    """Check the judges of a plan as those of a single run are, each once, before anything is sent to a model.
+
+    Raises:
+        UsageError: the plan names a judge, and no reply of its benchmarks is for one.
+        PreflightError: a server does not take the key of a judge, or does not serve it.
+    """
+    judged = [
+        (cell, cell.asked) for cell in cells if cell.asked is not None and cell.asked.judge and cell.fault is None
+    ]
+    if not judged:
+        return
+    from snellen.cli.judge import require_judge
+    from snellen.runs.judge.ask import leaves_to_judge, spelled
+
+    if not any(leaves_to_judge(cell.subject, cell.spec.data) for cell, _ in judged):
+        names = ", ".join(dict.fromkeys(cell.benchmark for cell, _ in judged))
+        raise UsageError(f"{path}: a judge is named, and {names} is scored by rules", "Remove `judge` from the plan.")
+    seen: set[str] = set()
+    for cell, asked in judged:
+        if str(asked.judge) not in seen and cell.subject.rubric is not None:
+            seen.add(str(asked.judge))
+            require_judge(cell.folder, cell.subject, asked, judge_command(cell.folder, spelled(str(asked.judge))))
 
 
 def _ask(outcome: PlanOutcome, call: PlanCall) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from runs.judge.judge_server import JudgeServer
 from servers import fast
 from snellen.cli import main
 from snellen.runs.plan.document import is_plan
@@ -265,6 +266,27 @@ def test_a_misspelt_key_is_answered_with_the_right_one(capsys):
     assert main(["run", path, "--dry-run"]) == 2
     printed = " ".join(capsys.readouterr().err.split())
     assert "defaults has no key 'limt' Did you mean limit? Keys: " in printed
+
+
+def test_a_judge_that_its_server_does_not_have_ends_a_plan_before_a_model_is_asked(capsys, monkeypatch):
+    Path("scenes.csv").write_text("question,answer\nWhat goes on?,A man in a red coat feeds the birds in the park.\n")
+    with fast.running() as server, JudgeServer() as judge:
+        monkeypatch.setenv("JUDGE_BASE_URL", judge.url)
+        monkeypatch.setenv("JUDGE_API_KEY", "a-key")
+        plan = write('benchmarks = ["scenes.csv"]\n[defaults]\njudge = "api:oracle"\n' + model(server.url, "a"))
+        assert main(["run", plan, "--json", "--out", "sweep"]) != 0
+        assert "stub-judge" in capsys.readouterr().err
+        assert server.stats()["served"] == len(judge.asked) == 0
+    assert not Path("sweep").exists()
+
+
+def test_a_plan_with_a_judge_for_nothing_is_refused(capsys, monkeypatch):
+    monkeypatch.setenv("JUDGE_API_KEY", "a-key")
+    with fast.running() as server:
+        plan = write('benchmarks = ["chart/digits"]\n[defaults]\njudge = "api:oracle"\n' + model(server.url, "a"))
+        assert main(["run", plan, "--out", "sweep"]) == 2
+        assert server.stats()["served"] == 0
+    assert "a judge is named, and chart/digits is scored by rules" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_schema_is_a_setting_of_a_plan_and_a_file_of_it_lies_beside_the_plan(tmp_path: Path):
