@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -101,7 +101,8 @@ def read_stack(blob: Blob) -> DicomStack | None:
     """Return the frames of a DICOM file, of which the elements before its pixels are read; None for any other file.
 
     Raises:
-        ValueError: the elements cannot be read, or claim too many frames.
+        ValueError: the elements cannot be read.
+        MediaError: they claim too many frames, or more than the file can hold.
         DataError: the file cannot be read. MissingExtraError: pydicom is not installed.
     """
     with _seekable(blob) as file:
@@ -109,12 +110,19 @@ def read_stack(blob: Blob) -> DicomStack | None:
             return None
         file.seek(0)
         header = read_dicom(file, pixels=False)
+        size = file.seek(0, SEEK_END)
     try:
         frames, rate = int(header.get("NumberOfFrames") or 1), _rate(header)
+        bits = int(header.Rows) * int(header.Columns) * int(header.SamplesPerPixel) * int(header.BitsAllocated)
+        least = 1 if header.file_meta.TransferSyntaxUID.is_encapsulated else bits // 8
     except Exception as error:  # pydicom parses an element when it is first asked for
         raise ValueError(f"its elements cannot be read: {error}") from error
-    if not 0 < frames <= MOST_FRAMES:
-        raise ValueError(f"it claims {frames:,} frames; at most {MOST_FRAMES:,} are told apart")
+    if frames > MOST_FRAMES or (frames > 1 and frames * least > size):
+        most = min(MOST_FRAMES, size // max(least, 1))
+        raise MediaError(
+            f"image {blob.key}: a DICOM that claims {frames:,} frames; {size:,} bytes hold at most {most:,}",
+            "The file is damaged or cut off; fetch it again.",
+        )
     return DicomStack(frames, rate)
 
 

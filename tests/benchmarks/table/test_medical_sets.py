@@ -311,6 +311,24 @@ def test_a_stack_without_a_named_frame_is_a_clip_of_its_frames(tmp_path: Path) -
     assert len(found) == 6, "twelve frames of half a second"
 
 
+def test_a_stack_that_claims_frames_and_seconds_of_one_without_a_rate_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = stacks(
+        tmp_path,
+        "cut.dcm,Is it bright?,yes,,",
+        "ct.dcm,Is a part of it bright?,yes,1,2",
+        "1.2.840.77,Is a part of it bright?,no,1,2",
+        head="image,question,answer,start,end",
+    )
+    (tmp_path / "cut.dcm").write_bytes(dicom(np.zeros((8, 8), np.uint8), NumberOfFrames=5000))
+    main(["check", table, "--map", "video_start=start,video_end=end"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "cut.dcm: a DICOM that claims 5,000 frames" in printed
+    assert "its part of the video: its file says no frame rate" in printed
+    assert "2 rows left out" in printed
+
+
 def test_a_frame_that_a_stack_lacks_is_named_by_the_check_and_so_is_other_content(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES
+from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.pages import page_numbers
+from snellen.errors import MediaError
 from snellen.media.dicom import DicomFrame, DicomStack, read_stack
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.tree import MemberBlob
@@ -18,7 +20,11 @@ _OTHER = tuple(suffix for suffix in IMAGE_SUFFIXES if suffix != ".dcm")
 
 
 def stack_of(blob: Blob) -> DicomStack | None:
-    """Return the frames of a DICOM file, known while it stays as it is; None for any other, and for one that is damaged."""
+    """Return the frames of a DICOM file, known while it stays as it is; None for any other, and for one that cannot be read.
+
+    Raises:
+        CellError: it claims frames that it cannot hold.
+    """
     if not isinstance(blob, FileBlob | MemberBlob | BytesBlob) or blob.key.lower().endswith(_OTHER):
         return None
     container = blob.tree if isinstance(blob, MemberBlob) else blob
@@ -26,6 +32,8 @@ def stack_of(blob: Blob) -> DicomStack | None:
     status = path.stat() if isinstance(path, Path) and path.is_file() else None
     try:
         return read_stack(blob) if status is None else _known(blob, status.st_mtime_ns, status.st_size)
+    except MediaError as error:
+        raise CellError(f"image unreadable: {error.message}", error.hint) from error
     except ValueError:  # what is wrong with it is said where it is decoded
         return None
 
