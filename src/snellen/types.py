@@ -106,14 +106,14 @@ class Subtitles(Struct, frozen=True):
     Attributes:
         blob: the file: SubRip, WebVTT, or JSON.
         show: `frames` lists the lines that are spoken at the frames shown, `full` all lines, `between` writes those of
-            `frames` between the frames.
+            `frames` between the frames, `intervals` behind each frame what is spoken until the next, with its seconds.
         before, after: texts around the list.
         begins: second of the subtitles at which the clip begins.
         absent: the text in place of the list where no line is shown.
     """
 
     blob: Blob | None
-    show: Literal["frames", "full", "between"] = "frames"
+    show: Literal["frames", "full", "between", "intervals"] = "frames"
     before: str = ""
     after: str = ""
     absent: str = ""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from snellen.errors import DataError, MediaError
 from snellen.media import clip_parts, frames
-from snellen.media.clip_parts import file_text
-from snellen.media.subtitles import Line, at_frames, in_span, read_subtitles, seconds_of
+from snellen.media.clip_parts import file_text, in_intervals
+from snellen.media.subtitles import Line, at_frames, in_span, read_subtitles, seconds_of, sentences
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Subtitles, Text, Video
 
@@ -154,6 +154,42 @@ def test_subtitles_stand_behind_the_frames_or_between_them():
         texts(Video(blob=silent.blob, subtitles=Subtitles(None, absent="No subtitles.")), one_a_second)[-1]
         == "No subtitles."
     )
+
+
+def test_sentences_stand_behind_the_frame_from_which_on_they_are_spoken():
+    """By hand: `Up.` ends a sentence at 0.5, and 0.2 s of silence follow; `it goes` pauses for 0.6 s before `down`."""
+    words = [("Up.", 0.1, 0.5), ("Then", 0.7, 0.9), ("it", 1.0, 1.1), ("goes", 1.4, 1.6), ("down", 2.2, 2.4)]
+    listed = json.dumps([{"text": text, "start_time": start, "end_time": end} for text, start, end in words])
+    shown = Video(blob=BytesBlob("c", clip(30)), subtitles=Subtitles(blob(listed), "intervals", before="unused"))
+    assert texts(shown, MediaSettings(fps=1.0)) == [
+        "0.0", "[Subtitle 0.10s - 0.50s]: Up.", "[Subtitle 0.70s - 1.60s]: Then it goes",
+        "1.0", "[Subtitle 0.70s - 1.60s]: Then it goes",
+        "2.0", "[Subtitle 2.20s - 2.40s]: down",
+    ]  # fmt: skip
+    assert texts(Video(blob=shown.blob, subtitles=Subtitles(None, "intervals")), MediaSettings(fps=1.0)) == [
+        "0.0",
+        "1.0",
+        "2.0",
+    ]
+
+
+TENTHS = st.integers(0, 110).map(lambda at: at / 10)
+
+
+@given(
+    st.sets(TENTHS, min_size=1, max_size=6),
+    st.lists(st.tuples(TENTHS, TENTHS, st.sampled_from(["a", "b."])), max_size=6),
+)
+def test_a_sentence_stands_behind_every_frame_in_whose_interval_it_is_spoken(moments, drawn):
+    times = sorted(moments)
+    lines = sorted(Line(start, start + lasts / 3, text) for start, lasts, text in drawn)
+    wanted = [
+        (start, f"[Subtitle {line.start:.2f}s - {line.end:.2f}s]: {line.text}")
+        for start, end in zip(times, [*times[1:], float("inf")], strict=True)
+        for line in sentences(lines)
+        if line.end >= start and line.start < end
+    ]
+    assert in_intervals(lines, times) == wanted
 
 
 def test_times_stand_before_their_frames():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,15 @@ from snellen.types import Image, MediaSettings, Subtitles, Text, Video
 if TYPE_CHECKING:
     from snellen.media.subtitles import Line as SubtitleLine
 
+MOST_SAID = 100_000
+"""Sentences that stand behind the frames of a clip."""
+
 
 def clip_parts(video: Video, frames: Sequence[Image], settings: MediaSettings) -> list[Text | Image]:
     """Return the parts of a prompt that a clip becomes.
 
     Labels of a pick and times stand before their frames. Subtitles stand behind all frames, a line each, or joined by
-    blanks where each is a word; or `between` the frames: a line comes before the first frame behind its middle, and counts as
+    blanks where each is a word; or, in `intervals`, behind the frame from which on they are spoken; or `between` the frames: a line comes before the first frame behind its middle, and counts as
     a second long at least, as LongVideoBench's authors have it.
 
     Args:
@@ -88,11 +92,36 @@ def _subtitles(video: Video, times: Sequence[float]) -> tuple[list[tuple[float, 
     if subtitles is None:
         return [], ""
     lines = _lines(video, subtitles, times)
+    if subtitles.show == "intervals":
+        return in_intervals(lines, times), ""
     if subtitles.show == "between":
         return [((line.start + line.end) / 2, line.text) for line in lines], ""
     are_words = all(" " not in line.text for line in lines)
     listed = (" " if are_words else "\n").join(line.text for line in lines) or subtitles.absent
     return [], f"{subtitles.before}{listed}{subtitles.after}" if listed else ""
+
+
+def in_intervals(lines: Sequence[SubtitleLine], times: Sequence[float]) -> list[tuple[float, str]]:
+    """Return what is spoken from each frame until the next, with the second of the frame behind which it stands.
+
+    Words are joined to sentences; one that reaches over a frame stands behind both its neighbours. Source:
+    MME-Benchmarks/Video-MME-v2 at 013b6c9, `evaluation/test_video_mme_v2.py`.
+
+    Raises:
+        MediaError: there are too many, as of lines that last for all of the clip.
+    """
+    from snellen.media.subtitles import sentences
+
+    ordered, found = sorted(times), list[tuple[float, str]]()
+    for line in sentences(lines):
+        said = f"[Subtitle {line.start:.2f}s - {line.end:.2f}s]: {line.text}"
+        frames = range(max(bisect_right(ordered, line.start) - 1, 0), bisect_right(ordered, line.end))
+        found += [(ordered[at], said) for at in frames]
+        if len(found) > MOST_SAID:
+            raise MediaError(
+                f"subtitles: more than {MOST_SAID:,} stand behind the frames", "Check that their times are right."
+            )
+    return sorted(found, key=lambda item: item[0])
 
 
 def _lines(video: Video, subtitles: Subtitles, times: Sequence[float]) -> list[SubtitleLine]:
@@ -102,6 +131,6 @@ def _lines(video: Video, subtitles: Subtitles, times: Sequence[float]) -> list[S
         return []
     begins = subtitles.begins
     lines = [Line(line.start - begins, line.end - begins, line.text) for line in read_subtitles(subtitles.blob)]
-    if subtitles.show == "full":
+    if subtitles.show in ("full", "intervals"):
         return in_span(lines, video.start, video.end)
     return at_frames(lines, times, least=1.0 if subtitles.show == "between" else 0.0)

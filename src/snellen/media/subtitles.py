@@ -153,6 +153,22 @@ def at_frames(lines: Iterable[Line], times: Sequence[float], least: float = 0.0)
     return [line for line in lines if is_spoken(line)]
 
 
+PAUSE, PAUSE_AT_END = 0.5, 0.1
+"""Seconds of silence behind which a sentence begins: anywhere, and behind a word with a mark that ends one."""
+
+
+def sentences(words: Iterable[Line]) -> list[Line]:
+    """Return lines joined where no pause is between them. Source: `group_subtitle_segments` of Video-MME-v2's script."""
+    joined: list[Line] = []
+    for word in words:
+        last = joined[-1] if joined else None
+        if last is None or word.start - last.end > (PAUSE_AT_END if last.text.endswith((".", "!", "?")) else PAUSE):
+            joined.append(word)
+        else:
+            joined[-1] = Line(last.start, word.end, f"{last.text} {word.text}")
+    return joined
+
+
 def in_span(lines: Iterable[Line], start: float | None, end: float | None) -> list[Line]:
     """Return the lines of which something is spoken between start and end."""
     return [line for line in lines if line.end >= (start or 0.0) and (end is None or line.start <= end)]

@@ -152,6 +152,7 @@ VIDEO_SETS: Mapping[str, VideoSet] = {
     "video-mme": VideoSet([mme(number, "ABCD"[number]) for number in range(4)], folder="data"),
     "video-mme-subtitles": VideoSet([mme(number, "ABCD"[number]) for number in range(4)], folder="data", subtitles=(".srt", SRT)),
     "video-mme-v2": VideoSet(GROUPS, headline=(9 / 16 + 1) / 2),
+    "video-mme-v2-interleaved": VideoSet(GROUPS, subtitles=(".jsonl", WORDS), headline=(9 / 16 + 1) / 2),
     "video-mme-v2-subtitles": VideoSet(GROUPS, subtitles=(".jsonl", WORDS), headline=(9 / 16 + 1) / 2),
     "mvbench": VideoSet(
         [candidates(number, "AB"[number % 2], start=1.0, end=2.0, fps=5.0) for number in range(4)],

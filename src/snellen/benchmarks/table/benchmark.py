@@ -59,7 +59,7 @@ OPTIONS: Mapping[str, str] = {
     "prompt-language": "the language of requests such as 'Answer with a number.': auto (default, that of the questions), en, de …",
     "prompt": "letters (default), kit-mcq (VLMEvalKit's form), or question: the question as it stands",
     "without_image": "stop (default): leave out rows without an image; keep: ask them",
-    "subtitles": "of videos, where a column has them: frames (those spoken at the frames), full, between (the frames), off",
+    "subtitles": "of videos, where a column has them: frames (those spoken at the frames), full, between (the frames), intervals, off",
     DPI: "resolution of the pages of PDFs in pixels an inch; default: 144, or what is declared",
     MOST: "how many pages of a PDF are sent at most, the first ones; default: 120, or what is declared",
     TILES: "COLUMNSxROWS: show behind each image its tiles in full resolution, row by row",
@@ -235,8 +235,8 @@ def _chosen(declaration: Declaration, data: Data) -> Declaration:
             raise UsageError(f"-o without_image={without}: stop, keep or drop was expected")
         declaration = structs.replace(declaration, without_image=without)
     if (shown := data.options.get("subtitles")) is not None:
-        if shown not in ("off", "frames", "full", "between"):
-            raise UsageError(f"-o subtitles={shown}: frames, full, between or off was expected")
+        if shown not in ("off", "frames", "full", "between", "intervals"):
+            raise UsageError(f"-o subtitles={shown}: frames, full, between, intervals or off was expected")
         declaration = structs.replace(declaration, frames=structs.replace(declaration.frames, subtitles=shown))
     if tiles := data.options.get(TILES, declaration.tiles):
         from snellen.media.tiles import grid

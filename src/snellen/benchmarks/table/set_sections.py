@@ -186,7 +186,7 @@ class FramesRule(Strict, frozen=True):
             last once more (`tail`), or inside of both ends (`inner`).
         timestamps: the time is written before each frame.
         subtitles: which are shown, where [rows] has them: those at the `frames`, in a list behind them; `full`: all; `between`:
-            those at the frames, between them; `off`: none.
+            those at the frames, between them; `intervals`: behind each frame what is said until the next; `off`: none.
         subtitles_before, subtitles_after: texts around the list.
         subtitles_absent: a text in place of an empty list; files of subtitles may then be missing.
         lmms: lmms-eval picks frames too; else it hands the file over, and how many are shown is the model's business.
@@ -200,7 +200,7 @@ class FramesRule(Strict, frozen=True):
     most: Annotated[int, Meta(ge=1)] = 0
     rule: Literal["", "ends", "middle", "inside", "uniform", "tail", "inner"] = ""
     timestamps: bool = False
-    subtitles: Literal["", "off", "frames", "full", "between"] = ""
+    subtitles: Literal["", "off", "frames", "full", "between", "intervals"] = ""
     subtitles_before: str = ""
     subtitles_after: str = ""
     subtitles_absent: str = ""
