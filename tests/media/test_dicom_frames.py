@@ -14,7 +14,7 @@ from pydicom.uid import JPEGLosslessSV1, RLELossless
 from media.test_deep_images import AS_IT_IS, IN_WINDOW, ROW, dicom, shown
 from snellen.errors import MediaError
 from snellen.media import open_image
-from snellen.media.dicom import DicomFrame, read_stack
+from snellen.media.dicom_frames import DicomFrame, read_stack
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings
 

@@ -19,7 +19,7 @@ from servers.oracle import OracleServer, digest
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.cli import main
-from snellen.media.dicom import DicomFrame
+from snellen.media.dicom_frames import DicomFrame
 from snellen.media.encode import encode
 from snellen.scoring.rules.lmms_eval import slake_normalised
 from snellen.scoring.rules.short_answers import token_recall

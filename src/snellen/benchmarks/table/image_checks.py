@@ -20,7 +20,7 @@ from snellen.atomic_write import replacing
 from snellen.errors import DataError, MediaError
 from snellen.media.decode import FORMATS as DECODED
 from snellen.media.decode import open_image, pixel_limit, read_header
-from snellen.media.dicom import DicomFrame
+from snellen.media.dicom_frames import DicomFrame
 from snellen.media.pdf import PdfPage
 from snellen.sources.blobs import BytesBlob, FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder

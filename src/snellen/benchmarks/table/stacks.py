@@ -10,7 +10,7 @@ from snellen.benchmarks.table.images import IMAGE_SUFFIXES
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.pages import page_numbers
 from snellen.errors import MediaError
-from snellen.media.dicom import DicomFrame, DicomStack, read_stack
+from snellen.media.dicom_frames import DicomFrame, DicomStack, read_stack
 from snellen.sources.blobs import BytesBlob, FileBlob
 from snellen.sources.tree import MemberBlob
 from snellen.types import Blob, Image, Video
