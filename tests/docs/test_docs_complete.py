@@ -43,14 +43,37 @@ def test_the_page_of_commands_is_what_the_commands_say():
     assert written == cli_page.page(), "run: python docs/_scripts/cli_page.py"
 
 
+OPTION = re.compile(r"`(--?[A-Za-z][\w-]*)`")
+
+
+def shown_options(section: str, page: str) -> set[str]:
+    """The options that a section describes, and those that its line of shared options names, one by one or by a group."""
+    shown = {name for line in section.splitlines() if line.startswith("| `") for name in OPTION.findall(cell(line))}
+    for line in re.findall(r"^\[Shared\]\(#options-of-several-commands\): (.*)\.$", section, re.M):
+        for part in line.split("; "):
+            named, linked = set(OPTION.findall(part)), re.match(r"\[(\w+)\]\(#\1\)", part)
+            shown |= shown_options(part_of(page, f"### {linked[1]}"), page) - named if linked else named
+    return shown
+
+
+def cell(line: str) -> str:
+    return re.split(r"(?<!\\) \| ", line)[0]
+
+
+def part_of(page: str, heading: str) -> str:
+    return re.split(r"\n##+ ", page.split(f"{heading}\n")[1])[0]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_is_documented(name):
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    section = text.split(f"## snellen {name}\n")[1].split("\n## ")[0]
-    for word in cli_page.words(name):
-        assert word.text, f"{name} {word.names}: has no help"
-        for one in word.names:
-            assert f"`{one}`" in section, one
+    for leaf, command in cli_page.leaves(name, cli_page.commands()[name]):
+        section = part_of(text, f"# snellen {leaf}")
+        taken = cli_page.taken_by(command)
+        assert all(word.text for word in taken), leaf
+        assert shown_options(section, text) == {one for word in taken if not word.argument for one in word.names}, leaf
+        for word in taken:
+            assert not word.argument or f"`{word.names[0]}`" in section, word.names
 
 
 def test_every_profile_of_every_benchmark_is_documented_with_its_own_words():
