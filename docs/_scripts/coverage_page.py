@@ -16,13 +16,16 @@ DATA = DOCS / "_data" / "coverage.toml"
 PAGE = DOCS / "coverage.md"
 BODIES = ("FIKA-Bench", "FG-BMK", "VLM2-Bench", "EASI")
 STATES = ("works", "in part", "not", "not tried")
-USUAL = re.compile(r" (?:--data FOLDER|--images FOLDER|--model MODEL|-m MODEL|--dataset-dir FOLDER)(?= |$)")
+USUAL = re.compile(
+    r" (?:--data (?:FOLDER|\S+\.zip)|--images FOLDER|--model MODEL|-m MODEL|--dataset-dir FOLDER|--model-(?:name|type) \S+"
+    r"|--precision \S+)(?= |$)"
+)
 """What every command of its kind takes, and the page says once."""
 HEAD = """# Coverage
 
 What the repositories, papers and documents of FIKA-Bench, FG-BMK, VLM2-Bench and EASI have, and the command that does it here. Names in capitals are yours.
-Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and `--images FOLDER`; `snellen easi` takes `--dataset-dir FOLDER`.
-The authors' scripts are on [a page of their own](scripts.md).
+Runs also take `--model MODEL` and, where data are not in the package, `--data FOLDER` and `--images FOLDER`; `snellen easi` takes `--dataset-dir FOLDER`,
+and a submission [facts about the model](submit.md). A feature works unless something else is said of it. The authors' scripts are on [a page of their own](scripts.md).
 
 """
 
@@ -52,12 +55,14 @@ def page() -> str:
     numbers = ", ".join(f"{state} {counts[state]}" for state in STATES if counts[state])
     lines = [HEAD, f"States of {len(rows)} features: {numbers}.\n"]
     for body in BODIES:
-        lines.append(f"\n## {body}\n\n| feature | state | command |\n|---|---|---|\n")
+        by_command: dict[str, list[str]] = {}
         for row in (row for row in rows if row.body == body):
-            is_run = row.command.startswith(("snellen run ", "snellen easi "))
+            is_run = row.command.startswith(("snellen run ", "snellen easi ", "snellen submit "))
             command = USUAL.sub("", row.command) if is_run else row.command
-            state = f"{row.state}: {row.note}" if row.note else row.state
-            lines.append(f"| {row.name} | {state} | `{command}` |\n")
+            remark = ": ".join(word for word in (row.state.removeprefix("works"), row.note) if word)
+            by_command.setdefault(command, []).append(f"{row.name} ({remark})" if remark else row.name)
+        lines.append(f"\n## {body}\n\n| command | features |\n|---|---|\n")
+        lines += [f"| `{command}` | {'; '.join(named)} |\n" for command, named in by_command.items()]
     return "".join(lines)
 
 

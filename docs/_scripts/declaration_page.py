@@ -72,33 +72,34 @@ SET_SECTIONS = {
 }
 CATALOGUE_HEAD = """# Catalogue
 
-These benchmarks are declared in a TOML each (`src/snellen/benchmarks/table/catalogue/`); the comments there say what is special of an entry.
-`snellen list catalogue` prints them, and `snellen list NAME` the details. This page is written by `python docs/_scripts/declaration_page.py`.
+Each of these benchmarks is a TOML in `src/snellen/benchmarks/table/catalogue/`, whose comments say what is special of it.
+`snellen list catalogue` prints them, and `snellen list NAME` the details. `python docs/_scripts/declaration_page.py` writes this page.
 
-`snellen run NAME` looks for the table in this order: `--data`, the folder `$LMUData` or `~/LMUData` of VLMEvalKit, Snellen's
-cache, the declared address. A table of the same name with another digest is refused; `--data FILE` uses it as it is. Every entry is scored under
-the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`, and under `authors` where its declaration says how their script reads.
+`snellen run NAME` looks for the table in this order: `--data`, VLMEvalKit's folder (`$LMUData` or `~/LMUData`), Snellen's
+cache, the declared address. A table of the same name with another digest is refused; `--data FILE` uses it as it is. Scores are those of
+the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`, and of `authors` where the declaration says how their script reads.
 
-A licence UNKNOWN means that no source names one: ask the authors. Published figures beside a run are those of another harness, often with a judge.
+Licence: that of the data; `?` means that no source names one, so ask the authors. Data: the hub's name, an option that you give, or nothing where the
+table is fetched.
 
-| name | probes | rows | licence | data |
-|---|---|---|---|---|
+| name (rows) | probes | licence | data |
+|---|---|---|---|
 """
 
 
 REPRODUCTIONS_HEAD = """# Reproductions
 
-What others published of the sets that model cards report, and the command that measures it here. `ours` is filled by runs, and is empty until there is
-one. This page is written by `python docs/_scripts/declaration_page.py`; `snellen list --cards` says who reports what.
+What others published of the sets that model cards report. `snellen reproduce NAME --model api:NAME` measures it. `snellen list --cards` says who
+reports what. `python docs/_scripts/declaration_page.py` writes this page.
 
 Two figures compare where prompt, image limits, sampling, tokens and judge are the same: `snellen list NAME` says what differs between harnesses. `snellen
-reproduce` asks the published judge, takes published sampling, tokens and pixels where a source says them (your own options count first), and sets
-published figures beside the measured one: whether its interval holds them, and which settings are the same, differ, or are unknown. `--run RUN` does that
-for a run that exists, `--json` in JSON. Figures of `another model` (names are compared) and a run of which questions, answers or verdicts are missing (`a part`)
-are not set against the interval. A published judge that is shut down is refused; `--judge` names another. `MODEL` is the model, as `api:NAME`.
+reproduce` asks the published judge, and takes published sampling, tokens and pixels where a source says them; your own options come first. It
+says whether the measured interval holds the published figures, and which settings are the same, differ, or are unknown. `--run RUN` does that
+for a run that exists. Two kinds are not set against the interval: figures of `another model`, and a run that lacks questions, answers or verdicts (`a part`).
+A published judge that is shut down is refused; `--judge` names another.
 
-| set | published: model, figure, by whom, source | command | ours |
-|---|---|---|---|
+| set | published: model, figure (by whom; number of the source) |
+|---|---|
 """
 
 
@@ -132,42 +133,48 @@ def declare_page(text: str, sections: Mapping[str, type] = SECTIONS) -> str:
 
 
 def catalogue_page() -> str:
-    """Return docs/catalogue.md."""
-    rows = []
+    """Return docs/catalogue.md: one row for the entries that differ in name and number of rows alone."""
+    alike: dict[str, list[str]] = {}
     for name in names():
         declared = entry(name)
-        source = declared.source
-        count = "" if source.rows is None else f"{source.rows:,}"
-        licence = f"{declared.licence}, gated" if declared.gated else declared.licence
-        title = f"[`{name}`]({declared.url})"
-        rows.append(f"| {title} | {declared.probes} | {count} | {licence} | {data(name)} |")
-    return CATALOGUE_HEAD + "\n".join(rows) + "\n"
+        count = "" if declared.source.rows is None else f" ({declared.source.rows:,})"
+        licence = re.sub(r"^UNKNOWN\b", "?", declared.licence) + (", gated" if declared.gated else "")
+        rest = f"| {declared.probes} | {licence} | {data(name)} |"
+        alike.setdefault(rest, []).append(f"[`{name}`]({declared.url}){count}")
+    return CATALOGUE_HEAD + "".join(f"| {', '.join(listed)} {rest}\n" for rest, listed in alike.items())
 
 
 def reproductions_page() -> str:
-    """Return docs/reproductions.md: a row for each set of the cards."""
-    rows = []
+    """Return docs/reproductions.md: a row for each set of the cards, and the sets of which no figure was found."""
+    rows, without, judged = [], [], []
+    sources: dict[str, int] = {}
     for declared in filter(lambda each: each.cards.count, map(entry, names())):
         by_source: dict[str, list[str]] = {}
         for each in declared.figure:
-            by_source.setdefault(f"{each.by}; {each.source}", []).append(f"{each.model} {each.value:g}")
+            number = sources.setdefault(each.source, len(sources) + 1)
+            by_source.setdefault(f"{each.by}; {number}", []).append(f"{each.model} {each.value:g}")
         figures = "; ".join(f"{', '.join(values)} ({source})" for source, values in by_source.items())
         judge = declared.score.judge if declared.score is not None else JudgeRule()
-        judged = " --judge api:JUDGE" if judge.rubric and not judge.published else ""
-        command = f"snellen reproduce {declared.name} --model MODEL{judged}"
-        rows.append(f"| `{declared.name}` | {figures or 'none found'} | `{command}` | |")
-    return REPRODUCTIONS_HEAD + "\n".join(rows) + "\n"
+        name = f"`{declared.name}`"
+        judged += [name] if judge.rubric and not judge.published else []
+        if figures:
+            rows.append(f"| {name} | {figures} |\n")
+        else:
+            without.append(name)
+    needs = f"\nThe command needs `--judge` for {', '.join(judged)}: no source names theirs.\n" if judged else ""
+    listed = "".join(f"{number}. {source}\n" for source, number in sources.items())
+    return f"{REPRODUCTIONS_HEAD}{''.join(rows)}{needs}\nNo figure was found of {', '.join(without)}.\n\n## Sources\n\n{listed}"
 
 
 def data(name: str) -> str:
     """Return how the data of an entry comes, the same on every machine."""
     source = entry(name).source
     if source.hub:
-        return f"hub `{source.hub}`"
-    image = entry(name).rows.get("image")
-    images = ", `--images`" if getattr(image, "folder", False) else ""
+        return f"`{source.hub}`"
     written = source.tsv or source.json
-    return f"{'fetched' if written.startswith('https://') else '`--data`'}{images}"
+    needed = [] if written.startswith("https://") else ["`--data`"]
+    needed += ["`--images`"] if getattr(entry(name).rows.get("image"), "folder", False) else []
+    return ", ".join(needed)
 
 
 def main() -> None:
