@@ -23,7 +23,7 @@ from snellen.cli.help_page import words as taken_by
 PAGE = Path(__file__).parent.parent / "cli.md"
 HEAD = """# Command line
 
-`snellen COMMAND --help` shows what most uses of a command need, `--help GROUP` the options of one group, and `--help-all`
+`snellen COMMAND --help` describes a command with the options that most uses need, `--help GROUP` shows those of one group, and `--help-all`
 all of them. This page is written from the commands (`python docs/_scripts/cli_page.py`), and a test keeps it current.
 Exit statuses are listed under [Errors](errors.md). A key is never an argument: `--key-env NAME` names the environment
 variable, or the line of `.env`, that holds it. `snellen --version` prints the version.
@@ -111,10 +111,11 @@ def _section(name: str, command: Any, shared: Groups, mark: str = "##") -> str:
         if word.argument
     )
     usage = f"```text\nsnellen {name}{arguments}\n```\n\n" if arguments else ""
+    about = inspect.cleandoc(command.help).partition("\n\n")[0]
     of_several = {_option(word) for members in shared.values() for word in members}
     own = _tables([word for word in taken if _option(word) not in of_several])
     also = _shared({_option(word) for word in taken} & of_several, shared)
-    return f"\n{mark} snellen {name}\n\n{usage}{inspect.cleandoc(command.help)}\n{own}{also}"
+    return f"\n{mark} snellen {name}\n\n{usage}{about}\n{own}{also}"
 
 
 def _shared(taken: Set[Option], shared: Groups) -> str:
