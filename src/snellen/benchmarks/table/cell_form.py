@@ -46,13 +46,13 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
     """One value of a row: a column (or a constant `text`), changed by the operations in the order in which they stand here.
 
     Attributes:
-        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists, `@row` the whole row. Of a
-            set one whose name ends with `?` may be missing.
+        column: the column; `#` is the row's number from 0, `@key` the key of an object of lists, `@row` the whole row;
+            of a set, a name that ends with `?` may be missing.
         first_of: in place of a column: several, of which the first that the row has counts.
-        subset: of a set: it is one of its subsets, which the name of the row's file says where the column is missing.
-        place: of a set: a whole number is the place, from 0, of an option of the list in this column, whose letter it becomes.
+        subset: of a set: it is one of its subsets; default: by the name of the row's file.
+        place: of a set: a whole number is a place, from 0, in the list of this column, whose letter it becomes.
         text: a constant in place of a column.
-        member: the member of the object in the cell; `a.b` is the member b of a, and one whose name ends with `?` may be missing.
+        member: the member of the object in the cell, such as `a.b`; one that ends with `?` may be missing.
         page_parts: of a page record of OmniDocBench: the list of what it has of `text`, `formula`, `table` and `order`.
         rename: value to value.
         otherwise: with `rename`: the value of all others.
@@ -69,13 +69,13 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         modulo: the remainder of a whole number.
         split: a separator; the value becomes a list, an empty one an empty list.
         repeat_row: with `split`: the row counts once for each element of the list.
-        each: the value is a list; a row is in the slice of each of its elements, and counts once elsewhere.
+        each: the value is a list; a row is in the slice of each element.
         list: the cell is a list written as text, in JSON or Python syntax.
         sizes: names of a list by its number of elements, from 0; the last for more.
         drop: that many characters at the start of a text, or of each element of a list.
         labels: of a list of boxes: the column with the label of each.
-        by: a column; `orders` maps its values to what the numbers of a list are (`xywh`), or to `absent`: there is nothing to
-            point at, and coordinates below 0 say so.
+        by: a column; `orders` maps its values to what the numbers of a list are (`xywh`), or to `absent`: there is
+            nothing to point at.
         orders: see `by`.
         shuffle: the seed of a shuffle of the options; the answer follows its option.
         make: how many options are drawn for each row, the gold answer among them.

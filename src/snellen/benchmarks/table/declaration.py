@@ -54,13 +54,13 @@ class Source(Strict, frozen=True):
     """Place of the rows: exactly one of `file`, `tsv`, `csv`, `json`, `folder` and `hub`.
 
     Attributes:
-        file: a path of any kind that is recognised by its suffix or content, relative to the TOML.
+        file: a path relative to the TOML, recognised by suffix or content.
         tsv: address or path of a table in VLMEvalKit's form.
         csv: address or path.
         json: address or path; `each` says where in it the rows are.
-        folder: a folder of images whose sub-folders are the classes.
+        folder: a folder of images; its sub-folders are the classes.
         hub: `owner/name` of a data set.
-        config: the configuration of a data set of the hub.
+        config: its configuration.
         split: its split.
         revision: its commit, tag or branch; default: the branch as it is now.
         files: patterns of the files that are fetched; default: those of the split.
@@ -72,18 +72,18 @@ class Source(Strict, frozen=True):
         rows: how many rows it has.
         other_rows: of a set: further numbers of rows that are in use.
         mirrors: further addresses.
-        table: file name under which VLMEvalKit keeps the table; default: the last part of the address.
+        table: VLMEvalKit's file name of the table; default: the last part of the address.
         images: a folder or archives of the images; a folder that is not there is an error.
-        unpack: each row becomes one row for each element, which sets columns to the cells of others, or to the text behind `=`.
+        unpack: each row becomes one for each element, which sets columns to other cells, or to the text behind `=`.
         explode: a column of lists: each row becomes one row for each element.
-        file_column: a column that is added, with the name of the row's file without its ending; of `test-00000-of-00001`
-            and its like that of the folder.
+        file_column: a column that is added: the name of the row's file without its ending, or of its folder for
+            `test-00000-of-00001`.
         as_kit_reads: cells that pandas takes for missing are empty, as VLMEvalKit reads them.
         configs: of a set: the folders of its files, the first that is there; `*` is every folder, empty the root or `data/`.
         splits: of a set: names of its files, the first that is there.
         together: of a set: splits that are read one behind the other, where none of `splits` is there.
-        media: of a set: archives and folders with what is shown, as the hub's client takes them; `{subset}` is the subset.
-        pictures: of a set: columns of parquet files whose images are shown; default: by the names that such columns have.
+        media: of a set: archives and folders with what is shown; `{subset}` is the subset.
+        pictures: of a set: columns of parquet files whose images are shown; default: by their usual names.
         without: of a set: the column that is true in rows of a larger set that are not asked.
     """
 
@@ -189,9 +189,8 @@ class PromptStyle(Strict, frozen=True):
     Attributes:
         style: `letters` (question, lettered options, a request for the letter), `kit-mcq` (VLMEvalKit's form of that) or
             `question` (the question alone); default: `letters`.
-        before: text before everything, joined without a line break; `{request}` asks for a box or a point in the space in
-            which replies are read, `{space}` names that space alone; another name in braces is an error. A prompt that
-            declares a style at most asks for them behind the question.
+        before: text before everything, joined without a line break; `{request}` asks for a box or a point in the space
+            in which replies are read, `{space}` names that space; another name in braces is an error.
         after: text behind everything; see `before`.
         image_marks: a mark in the question where an image stands: `<image>`, or `<image {n}>` with its number from 1, with
             `{n0}` from 0.
@@ -199,8 +198,8 @@ class PromptStyle(Strict, frozen=True):
         request: the request for a letter behind the options, in place of the style's own.
         heading: a line between question and options, for `letters`.
         option: the form of an option, for `letters`: `{letter}. {text}`.
-        template: in place of all of these the whole text: `{question}`, `{options}`, `{letters}` (A,B,C) and names of columns
-            are put there, and images at `{images}`, else before it; `{{` is a brace.
+        template: in place of all of these the whole text, with `{question}`, `{options}`, `{letters}` (A,B,C), names
+            of columns, and images at `{images}`, else before it; `{{` is a brace.
         by: a column; `values` maps its values to other prompts.
         values: see `by`.
     """
@@ -326,10 +325,9 @@ class ScoreRule(Strict, frozen=True):
         reader: KIND:NAME of the model that reads what the rules leave unread, unless the user names one.
         unreadable: always `wrong`; the share of unreadable replies is reported apart.
         region: of `box`, `boxes`, `point` and `points`: how a harness reads them.
-        recall: the share of the gold answer's words in the reply is the metric `token-recall`, beside the score.
-        evidence: the value with the gold boxes that a reply to a choice may show: their overlap is the metric `iou`.
-        open_option: under the profile `vlmevalkit` a question without options is a choice between its gold answer and
-            this text.
+        recall: the share of the gold answer's words in the reply is the metric `token-recall`.
+        evidence: the value with the gold boxes of a choice: the overlap with those of the reply is the metric `iou`.
+        open_option: under `vlmevalkit` a question without options is a choice between its gold answer and this text.
         inspect: scorers of Inspect, each a profile of its own.
         rules: of a set: profile to a function of its harness's file in `benchmarks/spatial/scorers`; `easi` follows
             `vlmevalkit`, and `strict` is `strict.strict`, unless they are given.
@@ -397,10 +395,10 @@ class Report(Strict, frozen=True):
         positive: the positive answer of f1, precision and recall.
         negative: of `answerable-f1`: column to value of the questions that have no answer.
         all_in: a group; the figure is the share of groups in which every row is right.
-        steps: of groups of a composite question and its steps: `mastery`, the share with all right, plus half of those with
-            only the composite wrong; `mastery-loose`, where one right step is enough beside a right composite; or the share
-            of a class: `complete`, `inadequate` (only the composite wrong), `rote` (it is right, a step wrong), `insufficient`;
-            `consecutive`: the score of Video-MME-v2, by the values `structure` and `number` (the order) of the rows.
+        steps: of groups of a composite question and its steps: `mastery` (the share with all right, plus half of those
+            with only the composite wrong), `mastery-loose` (one right step is enough beside a right composite), or the
+            share of a class: `complete`, `inadequate` (only the composite wrong), `rote` (it is right, a step wrong),
+            `insufficient`; `consecutive`: the score of Video-MME-v2, by the values `structure` and `number`.
         whole: with `steps`: column to value of the composite question.
         mean_of: a column; the figure is the mean over its values.
         sum_over: a column; the figure is the sum over its values, over `only` these.
@@ -408,12 +406,12 @@ class Report(Strict, frozen=True):
         only_where: column to value: only such rows count.
         average: names of figures; this one is their mean.
         add: names of figures; this one is their sum.
-        gain: names of two figures, after and before: the share of what was missing before that was gained, (after - before) /
-            (1 - before), below 0 for a loss. Rows of one declared group are drawn together.
+        gain: names of two figures, after and before: (after - before) / (1 - before). Rows of one declared group are
+            drawn together.
         by: columns; one figure for each value.
         repeat: names of figures that are repeated for each value of `by`.
-        over_repeats: what is made of the scores of a question that was asked several times: `max`, `mode`, `median`,
-            `pass_at_K`, `at_least_K`; default: their mean.
+        over_repeats: the score of a question that was asked several times: `max`, `mode`, `median`, `pass_at_K`,
+            `at_least_K`; default: their mean.
         scale: factor of the figure.
         headline: the one figure that stands first.
     """
@@ -472,8 +470,8 @@ class Figure(Strict, frozen=True):
     Attributes:
         model: the model.
         value: in per cent where the headline is a share, else as published.
-        by: whose harness; `authors` or `the authors` at its beginning: beside the profile `authors` where there is one;
-            `VLMEvalKit` in it: beside `vlmevalkit`; else beside `strict`.
+        by: whose harness; `authors` or `the authors` at its beginning: beside the profile `authors`; `VLMEvalKit` in
+            it: beside `vlmevalkit`; else beside `strict`.
         date: when.
         source: where it stands.
     """

@@ -36,11 +36,12 @@ class KitNames(Strict, frozen=True):
         data: its data names.
         needed: columns without which a table is not the set's; of several in a list one is enough.
         tables: MD5 of its tables by file name: the kit fetches a table with another one anew.
-        in_parts: each of its data names is a part of the set; else they are variants of it, of which answers to one are read.
+        in_parts: each of its data names is a part of the set; else a variant, of which answers to one are read.
         fractions: its figures are fractions, and not percent.
         matched: its table of figures and its matches are those of the exact matcher.
         figures: the ending of the table of figures.
-        export: columns of the rows that are written, a field of the sample's meta each (`?`: it may be missing) or an `@` value.
+        export: columns of the rows that are written: a field of the sample's meta (`?`: it may be missing) or an `@`
+            value.
     """
 
     data: tuple[str, ...] = ()
@@ -58,15 +59,15 @@ class LmmsNames(Strict, frozen=True):
 
     Attributes:
         tasks: its tasks.
-        begins: what the names of all tasks begin with that ask its questions; empty: only variants of `tasks` do.
+        begins: what the names of all its tasks begin with; empty: variants of `tasks` alone.
         whole: the task with all questions, which makes the files of its parts superfluous.
-        in_parts: further tasks are parts of the set; else they are variants of it, of which answers to one are read.
+        in_parts: further tasks are parts of the set; else variants, of which answers to one are read.
         overall: names of the metric that is the overall figure, the newest first.
         percent: what is written in percent: `overall`, `groups`.
         digits: decimals of the figures that are written.
         export: columns of the rows that are written, as for VLMEvalKit.
-        logged: columns of the authors' row to what a line without a `doc` has of them: a field of a metric (`?`: it may be
-            missing), or an `@` value; `*` takes all fields of that metric.
+        logged: columns of the authors' row to a field of a metric (`?`: it may be missing) or an `@` value, for lines
+            without a `doc`; `*` takes all fields of that metric.
     """
 
     tasks: tuple[str, ...] = ()
@@ -88,16 +89,15 @@ class Layout(Strict, frozen=True):
     Attributes:
         rows: values by name, over those of [rows].
         kind: of all questions, unless their type says it.
-        type_columns: the columns that say a row's type, one of [types]: the first that has one, or that ends with `?` and has
+        type_columns: the columns that say a row's type: the first that has one of [types], or, if it ends with `?`,
             anything.
         part: the value whose text goes before the id.
         by_media: where no column says what rows share, it is the first path that is shown.
         tags: rows are tagged for MMSI-Video-Bench's parts.
         pieces: columns that prompts use by name.
         count: how many options there are where no row says.
-        lists: how a text is read where a list is looked for: a literal of texts (`texts`); a literal of anything, and one
-            option where it is none (`whole`) or nothing (`literal`), and no further column is; JSON too, or a mapping A, B ...
-            (`decoded`).
+        lists: how a text is read where a list is looked for: a literal of texts (`texts`), of anything (`literal`), or
+            one option where it is none (`whole`); JSON too, or a mapping A, B ... (`decoded`).
         options_plain: letters that options bring along stay.
         options_as_written: the list of options is kept for the prompt.
         options_lines: the column with an option a line.
@@ -133,8 +133,8 @@ class Subsets(Strict, frozen=True):
     Attributes:
         by: the value by which questions are selected; empty where subsets lie in folders of their own.
         names: the subsets.
-        one: they are the same questions in other forms: without the option the first is asked.
-        tables: VLMEvalKit's table of each subset; without them the first table that is there has the whole set.
+        one: they are the same questions in other forms: the first is asked unless the option names another.
+        tables: VLMEvalKit's table of each subset; without them the first table has the whole set.
     """
 
     by: str = ""
@@ -149,16 +149,16 @@ class SetSummary(Strict, frozen=True):
     Attributes:
         by: the value that figures are broken down by.
         columns: values that figures are broken down by, where there are more than `by`, or others.
-        groups: values of `by` that are known, in any harness's spelling: to the key in EASI's payload, or as a list.
-        composite: by profile (`*` is any other), a function of `benchmarks/spatial/scorers/figures.py` that makes the figures
+        groups: known values of `by`, in any harness's spelling: to the key in EASI's payload, or as a list.
+        composite: by profile (`*` is any other), a function of `benchmarks/spatial/scorers/figures.py` for figures
             that are no means over rows.
         composite_by: the value that composite figures are named after; default: `category`.
         averaged: figure to the groups that it is made of, or a kind of [types].
         figures: value (`*` is any other) to the name of a group's figure.
         numbers: the name of the figure of a group that numbers answer.
-        adjusted: figures are adjusted for chance, which is 0, and the plain accuracy stands beside them.
+        adjusted: figures are adjusted for chance, which is 0; the plain accuracy stands beside them.
         extra: further figures: a function of `benchmarks/spatial/metrics.py`.
-        unsaid: values that only break figures down, with what stands for them where a file of answers lacks their columns.
+        unsaid: values that only break figures down, with what stands for them where a file of answers lacks them.
     """
 
     by: str = ""
@@ -181,15 +181,15 @@ class FramesRule(Strict, frozen=True):
         count: how many.
         rate: how many a second, in place of a number.
         least, most: bounds of a rate's number of frames.
-        rule: of a number: evenly from the first frame to the last (`ends`), in the middle of equal segments (`middle`), or
-            between both ends (`inside`). Of a set: VLMEvalKit's formula: even steps from first to last (`uniform`), the
-            last once more (`tail`), or inside of both ends (`inner`).
+        rule: of a number: from the first frame to the last (`ends`), in the middle of equal segments (`middle`), or
+            between both ends (`inside`). Of a set VLMEvalKit's formula: even steps (`uniform`), the last once more
+            (`tail`), or inside of both ends (`inner`).
         timestamps: the time is written before each frame.
         subtitles: which are shown, where [rows] has them: those at the `frames`, in a list behind them; `full`: all; `between`:
             those at the frames, between them; `intervals`: behind each frame what is said until the next; `off`: none.
         subtitles_before, subtitles_after: texts around the list.
         subtitles_absent: a text in place of an empty list; files of subtitles may then be missing.
-        lmms: lmms-eval picks frames too; else it hands the file over, and how many are shown is the model's business.
+        lmms: lmms-eval picks frames too; else it hands the file over.
         by_subset: the name of the subset says how many, and `count` is for a subset of all frames.
         clips: questions show clips that are given as frames.
     """
@@ -277,8 +277,8 @@ class Form(Strict, frozen=True):
         max_tokens, max_tokens_open: new tokens that a reply may have, and that of an open question; 0 leaves it to the model.
         temperature: as the harness asks for it; without one it is left to the model.
         image_label, frame_label: a text before each image, and before each frame of a clip; {k} is its number from 1.
-        read: what `snellen prompts import` takes from the settings of lmms-eval's task: a key here to its setting, of another
-            task than the first as `task.setting`.
+        read: what `snellen prompts import` takes from lmms-eval's task: a key here to its setting, of another task as
+            `task.setting`.
         ours: what lmms-eval has in its code, so that the words here remain.
         like: a form whose keys hold where this one has none.
     """
