@@ -127,7 +127,8 @@ def measure(root: Path) -> dict[str, object]:
             for target in imported(tree, modules)
             if target.startswith("snellen.") and _room(target) != _room(module) and module != "snellen"
         }
-    words = [count for page in sorted((root / "docs").glob("*.md")) for count in sentences(page.read_text("utf-8"))]
+    pages = [page.read_text("utf-8") for page in sorted((root / "docs").glob("*.md"))]
+    words = [count for page in pages for count in sentences(page)]
     repeated = Counter({name: len(places) for name, places in classes.items() if len(places) > 1})
     return {
         "files": len(files),
@@ -139,6 +140,7 @@ def measure(root: Path) -> dict[str, object]:
         "class names in 4 or more files": sum(count >= 4 for count in repeated.values()),
         "class names in 2 or more files": len(repeated),
         "docstrings that open with What, Whether, How, Where, %": round(100 * openings / max(1, total_docstrings), 1),
+        "words in docs": sum(len(re.findall(r"\S*\w\S*", page)) for page in pages),
         "words a sentence in docs": round(sum(words) / max(1, len(words)), 1),
         "longest parameter list": longest[0],
         "where": longest[1],

@@ -39,6 +39,8 @@ Groups: TypeAlias = dict[str, list[Word]]
 GENERAL = "general"
 FEW = 3
 """A command that has all of a group but for at most this many options names the group, and what it lacks."""
+ONE_TABLE = 10
+"""Own options of a command that stand in one table, whatever their groups."""
 
 
 @cache
@@ -138,13 +140,14 @@ def _names(listed: Iterable[Word]) -> str:
 
 def _tables(taken: list[Word]) -> str:
     by_heading: dict[str, list[Word]] = {"Arguments": [], NO_PANEL: []}
+    few = sum(not word.argument for word in taken) <= ONE_TABLE
     for word in taken:
-        by_heading.setdefault("Arguments" if word.argument else word.panel, []).append(word)
+        by_heading.setdefault("Arguments" if word.argument else NO_PANEL if few else word.panel, []).append(word)
     parts = []
     for heading, rows in filter(lambda item: item[1], by_heading.items()):
         parts.append(f"\n| {heading} | |\n|---|---|\n")
         for word in rows:
-            names = ", ".join(f"`{one}`" for one in word.names)
+            names = ", ".join(f"`{_escaped(one)}`" for one in word.names)
             value = f" `{_escaped(word.value)}`" if word.value else ""
             parts.append(f"| {names}{value} | {_escaped(word.text)} |\n")
     return "".join(parts)

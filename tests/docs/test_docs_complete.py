@@ -73,7 +73,7 @@ def test_every_command_and_option_is_documented(name):
         assert all(word.text for word in taken), leaf
         assert shown_options(section, text) == {one for word in taken if not word.argument for one in word.names}, leaf
         for word in taken:
-            assert not word.argument or f"`{word.names[0]}`" in section, word.names
+            assert not word.argument or f"| `{word.names[0]}` |" in section.replace("\\|", "|"), word.names
 
 
 def test_every_profile_of_every_benchmark_is_documented_with_its_own_words():

@@ -383,15 +383,13 @@ class Report(Strict, frozen=True):
 
     Attributes:
         name: the figure's name; default: that of the metric.
-        metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or several; of
-            the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted`, and the harmonic mean
-            of that and accuracy, `attempted-f`; of rules with `recall` also `token-recall`; of boxes and moments `iou` (the mean
-            overlap), `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, and COCO's average precision
-            `coco_map`, `coco_ap50` (the last three with hyphens too);
-            of `page-parse` the mean over the pages that have such a part: `text-edit`, `formula-edit`, `table-edit`,
-            `order-edit` (distances: lower is better), `table-teds`, `table-teds-structure`;
-            `answerable-f1` (MMLongBench-Doc's: of the score over questions with an answer by their number, and by that of
-            replies other than `Not answerable`) and `answerable-f1-of-all` (the latter share of all those replies' score).
+        metric: `accuracy`, `f1`, `precision`, `recall`, `yes-ratio`, `count`, `anls`, `vqa-score`, `relaxed`, or
+            several; of the rubric `attempted` also `attempted` (the share of such replies), `correct-if-attempted` and
+            their harmonic mean `attempted-f`; of rules with `recall` also `token-recall`; of boxes and moments `iou`,
+            `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, `coco_map`, `coco_ap50` (the last
+            three with hyphens too); of `page-parse` `text-edit`, `formula-edit`, `table-edit`, `order-edit` (lower is
+            better), `table-teds`, `table-teds-structure`; `answerable-f1` (MMLongBench-Doc's) and `answerable-f1-of-all`
+            (its precision over the score of all replies other than `Not answerable`).
         positive: the positive answer of f1, precision and recall.
         negative: of `answerable-f1`: column to value of the questions that have no answer.
         all_in: a group; the figure is the share of groups in which every row is right.
