@@ -389,7 +389,7 @@ class Report(Strict, frozen=True):
             `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, `coco_map`, `coco_ap50` (the last
             three with hyphens too); of `page-parse` `text-edit`, `formula-edit`, `table-edit`, `order-edit` (lower is
             better), `table-teds`, `table-teds-structure`; `answerable-f1` (MMLongBench-Doc's) and `answerable-f1-of-all`
-            (its precision over the score of all replies other than `Not answerable`).
+            (its precision counts the score of all replies other than `Not answerable`).
         positive: the positive answer of f1, precision and recall.
         negative: of `answerable-f1`: column to value of the questions that have no answer.
         all_in: a group; the figure is the share of groups in which every row is right.
