@@ -335,6 +335,11 @@ class Prompt(Struct, frozen=True):
                 )
 
     @property
+    def words(self) -> str:
+        """The texts of the question, one a line."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
     def conversation_parts(self) -> tuple[Part, ...]:
         """All parts that the model reads, those of earlier turns first."""
         return (*(part for turn in self.history for part in turn.parts), *self.parts) if self.history else self.parts

@@ -166,7 +166,7 @@ def _forms(sample: Sample) -> Iterator[str]:
     """Yield the usual forms of a gold answer, the one that the question asks for first."""
     target, kind = sample.target, sample.kind
     if kind == "truth" and isinstance(target, bool):
-        words = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
+        words = sample.prompt.words
         pairs = [("Yes", "No"), ("True", "False"), ("T", "F")]
         if _LETTERS.search(words):
             pairs.insert(0, ("T", "F"))
@@ -470,7 +470,7 @@ def _blobs(prompt: Prompt) -> Iterator[tuple[Blob, bool]]:
 
 def _question(sample: Sample) -> bytes:
     """Return a digest of a question's lines, in the same order whatever the order of the options."""
-    words = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
+    words = sample.prompt.words
     lines = [_plain(line) for line in words.splitlines()]
     if sample.options:
         lines = sorted(_LABEL.sub("", line) for line in lines)

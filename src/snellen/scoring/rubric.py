@@ -385,15 +385,11 @@ def places(rubric: Rubric, sample: Sample, reply: str, seed: int) -> dict[str, s
         "reply": shortened(reply, REPLY_CHARACTERS),
         "nonce": nonce(seed, sample.id, reply),
         "shape": rubric.shape,
-        "row_question": _meta_text(sample, ROW_QUESTION) or _texts(sample),
+        "row_question": _meta_text(sample, ROW_QUESTION) or sample.prompt.words,
         "row_options": listed,
         "row_options_block": f"Options:\n{listed}\n" if listed else "",
         "row_answer": f"{letter}. {own[letter]}" if letter in own else answer,
     }
-
-
-def _texts(sample: Sample) -> str:
-    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
 
 
 def _meta_text(sample: Sample, name: str) -> str:

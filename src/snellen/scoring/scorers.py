@@ -18,7 +18,7 @@ from snellen.scoring.coordinates import is_grounded
 from snellen.scoring.extract import Reading, is_right, read_as, type_for
 from snellen.scoring.extract.base import DECLARED, VERBATIM
 from snellen.scoring.scores import SLICES, Scores
-from snellen.types import Metric, Sample, Score, Text
+from snellen.types import Metric, Sample, Score
 
 Summary: TypeAlias = Callable[[Scores, str], list[Metric]]
 TEXT_LEVEL = "text_level"
@@ -203,10 +203,9 @@ def _accepted(answer: AnswerType, target: Any) -> Sequence[Any]:
 
 def _context(sample: Sample) -> AnswerContext:
     meta = sample.meta
-    question = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
     return AnswerContext(
         options=sample.options,
-        question=question,
+        question=sample.prompt.words,
         unit=str(meta.get("unit") or ""),
         form=str(meta.get("form") or ""),
         decimal=str(meta.get("decimal") or "."),

@@ -30,7 +30,7 @@ from snellen.scoring import json_answer, metrics, statistics
 from snellen.scoring.metric_text import bracketed
 from snellen.scoring.rubric import SOURCE, Rubric, built_in, gold_forms, plain_letters
 from snellen.scoring.scores import Scores
-from snellen.types import Metric, Sample, Score, Text
+from snellen.types import Metric, Sample, Score
 
 
 @cache
@@ -52,7 +52,7 @@ def judged_text(sample: Sample, reply: str) -> Judged | None:
     if not parsed.answer:
         return None
     question = next((part.question for part in sample.prompt.parts if isinstance(part, FikaQuestion)), None)
-    return Judged(question if question is not None else _all_text(sample), parsed.answer)
+    return Judged(question if question is not None else sample.prompt.words, parsed.answer)
 
 
 def unjudged(sample: Sample, reply: str) -> Score:
@@ -70,10 +70,6 @@ def ruled_correct(sample: Sample, answer: str) -> bool:
     """Return True if the answer is the gold answer or an alias: the same letters and digits in order."""
     plain = plain_letters(answer)
     return bool(plain) and plain in map(plain_letters, gold_forms(sample))
-
-
-def _all_text(sample: Sample) -> str:
-    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
 
 
 NAME, CLUSTERED = "strict_accuracy", "strict_accuracy_by_target"

@@ -35,7 +35,7 @@ from snellen.scoring.rules import (
 )
 from snellen.scoring.rules.harness_regions import RegionRule, evidence_overlap, score_by_rule
 from snellen.scoring.rules.inspect_scorers import rule_of
-from snellen.types import Sample, Score, Text, Verdict
+from snellen.types import Sample, Score, Verdict
 
 PROFILES = {
     "strict": "a single clear answer, in any wording; everything else counts as unparseable",
@@ -409,10 +409,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "answer-and-box": _answer_and_box,
     "spotting": _spotting,
     "crpe": lambda rule, sample, answer: vlmevalkit.crpe_right(answer, str(sample.meta["gold"])),
-    "crpe-option": lambda rule, sample, answer: (
-        lmms_eval.crpe_letter(answer, "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text)))
-        == sample.target
-    ),
+    "crpe-option": lambda rule, sample, answer: lmms_eval.crpe_letter(answer, sample.prompt.words) == sample.target,
     "mmvu": lambda rule, sample, answer: video.mmvu_right(
         answer, str(sample.target), sample.options[str(sample.target)]
     ),
@@ -557,7 +554,7 @@ def _in_braces(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
 
 def _lines_of_options(sample: Sample) -> dict[str, str]:
     """Return the lines of the prompt that end with an option's text, with the name that the option has there."""
-    lines = "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text)).split("\n")
+    lines = sample.prompt.words.split("\n")
     return {letter: line for letter, text in sample.options.items() for line in lines if line.endswith(f": {text}")}
 
 

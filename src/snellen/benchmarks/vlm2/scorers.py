@@ -19,7 +19,7 @@ from snellen.benchmarks.vlm2.prompts import final_answer
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.extract import read
 from snellen.scoring.rubric import Rubric, built_in
-from snellen.types import Sample, Score, Text
+from snellen.types import Sample, Score
 
 
 def scored_text(sample: Sample, reply: str) -> str:
@@ -36,7 +36,7 @@ def scored_text(sample: Sample, reply: str) -> str:
 
 def question_text(sample: Sample) -> str:
     """Return the text of a question; empty for a row of results, which brings none."""
-    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text)).strip()
+    return sample.prompt.words.strip()
 
 
 _TRUTH = re.compile(r"\b(?:t|f|true|false)\b", re.IGNORECASE)

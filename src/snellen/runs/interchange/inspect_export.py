@@ -266,7 +266,7 @@ class InspectSamples:
         }
         summary = {
             **short_row,
-            "input": shorten(_words(sample), SHORT),
+            "input": shorten(sample.prompt.words, SHORT),
             "metadata": {name: shorten(str(value), SHORT_FIELD) for name, value in metadata.items() if name != OWN},
             "error": None if record.error is None else shorten(f"{record.error.kind}: {record.error.message}", SHORT),
             "completed": True,
@@ -423,10 +423,6 @@ def _plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(dict(meta), enc_hook=str, str_keys=True, order="deterministic")
     plain.pop(OWN, None)
     return plain
-
-
-def _words(sample: Sample) -> str:
-    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
 
 
 def _without_none(content: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from snellen.benchmarks.spatial.scorers.vlmevalkit import (
 )
 from snellen.errors import DataError, SnellenError
 from snellen.scoring.extract import read
-from snellen.types import Sample, Score, Text
+from snellen.types import Sample, Score
 
 
 def strict(sample: Sample, reply: str) -> Score:
@@ -41,25 +41,20 @@ def strict(sample: Sample, reply: str) -> Score:
     compared is unscored. Extractors know the options and the question where those are at hand.
     """
     if sample.kind == "number":
-        reading = read("number", reply, question=question_text(sample))
+        reading = read("number", reply, question=sample.prompt.words)
         score = base.score_number(None if reading.value is None else float(reading.value), str(sample.meta["gold"]))
         return Score(score.value, score.extracted, score.verdict, reading.reason or score.reason)
     if sample.kind == "choice":
         if not isinstance(sample.target, str) or len(sample.target) != 1:
             return Score(None, None, "unscored", f"the gold answer {sample.meta['gold']!r} is no letter")
-        reading = read("choice", reply, question=question_text(sample), options=sample.options or UNKNOWN_OPTIONS)
+        reading = read("choice", reply, question=sample.prompt.words, options=sample.options or UNKNOWN_OPTIONS)
         if reading.value is None:
             return Score(0.0, None, "invalid", reading.reason)
         right = reading.value == sample.target
         return Score(float(right), reading.value, "correct" if right else "wrong")
     if sample.kind == "truth":
-        return yes_no(reply, str(sample.meta["gold"]), question_text(sample))
+        return yes_no(reply, str(sample.meta["gold"]), sample.prompt.words)
     return strict_view_change(reply, str(sample.meta["gold"]))
-
-
-def question_text(sample: Sample) -> str:
-    """Return the texts of the prompt, one a line."""
-    return "\n".join(part.text for part in sample.prompt.parts if isinstance(part, Text))
 
 
 _PLAIN = r"[\"']?+([-+]?+(?:\d++(?:\.\d*+)?+|\.\d++))\s*+(%?+)[\"']?+"
@@ -355,7 +350,7 @@ def score_osi(sample: Sample, reply: str) -> Score:
     if sample.kind != "number":
         return strict(sample, reply)
     category = str(sample.meta.get("category", ""))
-    return osi_number_strictly(reply, str(sample.meta["gold"]), category, question_text(sample))
+    return osi_number_strictly(reply, str(sample.meta["gold"]), category, sample.prompt.words)
 
 
 def score_lego(sample: Sample, reply: str) -> Score:
@@ -373,4 +368,4 @@ def score_robospatial(sample: Sample, reply: str) -> Score:
     except SnellenError:
         pixels = None  # the polygon decides; without one the row is unscored, which says why
     size = points.image_size(sample) or (pixels.size if pixels else (1, 1))
-    return robospatial(reply, str(sample.meta["gold"]), question_text(sample), size, pixels)
+    return robospatial(reply, str(sample.meta["gold"]), sample.prompt.words, size, pixels)
