@@ -1,9 +1,10 @@
-"""TOML of users: parsed by the standard library, whose time is quadratic in the parts of one dotted name."""
+"""TOML of users, in time that grows with its length (that of tomllib is quadratic in the parts of a dotted name), and of packages."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from importlib.resources import files
 from typing import Any
 
 MOST_PARTS = 64
@@ -32,6 +33,11 @@ def parse_toml(text: str) -> dict[str, Any]:
     if any(line.count(".") >= MOST_PARTS for line in text.split("\n")):
         _require_short_names(text)
     return tomllib.loads(text)
+
+
+def packaged_toml(package: str, name: str) -> dict[str, Any]:
+    """Return what a TOML file of a package holds."""
+    return tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
 
 
 def _require_short_names(text: str) -> None:

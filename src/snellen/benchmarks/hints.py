@@ -15,16 +15,15 @@ place of Snellen's own, such as the one that the project page of FG-BMK quotes.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
 
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
 from snellen.errors import UsageError
+from snellen.toml_text import packaged_toml
 from snellen.types import Prompt, Sample, Text
 
 OPTIONS = {
@@ -148,4 +147,4 @@ def _with(prompt: Prompt, hint: str) -> Prompt:
 
 @cache
 def _sentences() -> Mapping[str, str]:
-    return tomllib.loads(files("snellen.benchmarks").joinpath("hints.toml").read_text(encoding="utf-8"))
+    return packaged_toml("snellen.benchmarks", "hints.toml")

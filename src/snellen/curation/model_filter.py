@@ -7,11 +7,9 @@ balance, the candidate is undecided, and the stage asks it again.
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from importlib.resources import files
 
 from msgspec import Struct, to_builtins
 
@@ -27,6 +25,7 @@ from snellen.scoring.extract import correct, read
 from snellen.scoring.scores import Scores, score_record
 from snellen.sources import FileBlob
 from snellen.text import slug
+from snellen.toml_text import packaged_toml
 from snellen.types import Image, Metric, Prompt, Sample, Score, Text
 
 PROFILE = "strict"
@@ -44,8 +43,8 @@ class Tries(Struct, frozen=True):
 
 def wordings() -> Mapping[str, str]:
     """Read the prompt template for each language."""
-    text = files(__package__).joinpath("wording.toml").read_text("utf-8")
-    return {language: wording.strip() for language, wording in tomllib.loads(text)["closed_book"].items()}
+    wordings_of = packaged_toml("snellen.curation", "wording.toml")["closed_book"]
+    return {language: wording.strip() for language, wording in wordings_of.items()}
 
 
 def prompt(candidate: Candidate, work: Work, wording: Mapping[str, str]) -> Prompt:

@@ -7,13 +7,12 @@ bird`). class_names.toml lists names that the data sets spell differently or wro
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 
 from snellen.scoring.answers.fold import stemmed as stem
 from snellen.scoring.answers.fold import without_marks
+from snellen.toml_text import packaged_toml
 
 _WORD = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+(?:['\u2019\u2018\u02bc][^\W_]+)*")
@@ -50,8 +49,7 @@ _remembered = lru_cache(maxsize=8_192)(_tokens)
 @cache
 def aliases() -> dict[str, dict[str, str]]:
     """Return class_names.toml: data set to (alias to the data set's own name)."""
-    table: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("class_names.toml").read_text("utf-8"))
-    return table
+    return packaged_toml("snellen.scoring", "class_names.toml")
 
 
 class Names:

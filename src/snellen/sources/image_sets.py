@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from threading import RLock
 
@@ -24,6 +22,7 @@ from msgspec import Struct
 from snellen.sources.locator import ARCHIVES, Archives, Pictures
 from snellen.sources.open_tree import NOT_IN_PLACE, kept_tree
 from snellen.sources.tree import FolderTree, Tree
+from snellen.toml_text import packaged_toml
 
 ENDINGS = (*ARCHIVES, *NOT_IN_PLACE)
 DEPTH = 5
@@ -51,8 +50,8 @@ class _ImageSets(Struct, frozen=True):
 @cache
 def image_sets() -> dict[str, ImageSet]:
     """Return name to set."""
-    text = files(__package__).joinpath("image_sets.toml").read_text("utf-8")
-    return {entry.name: entry for entry in msgspec.convert(tomllib.loads(text), _ImageSets).set}
+    sets = msgspec.convert(packaged_toml("snellen.sources", "image_sets.toml"), _ImageSets).set
+    return {entry.name: entry for entry in sets}
 
 
 def plain_name(name: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import tomllib
 from functools import cache
-from importlib import resources
 from math import ceil, floor, sqrt
 from typing import Literal
 
@@ -15,6 +13,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import ModelFacts
 from snellen.media import fitted
+from snellen.toml_text import packaged_toml
 
 
 class ProcessorRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,8 +77,7 @@ class _ProcessorFile(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def processor_rules() -> tuple[ProcessorRule, ...]:
     """Return the rules of processors.toml, in their order."""
-    text = resources.files("snellen.benchmarks.acuity").joinpath("processors.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _ProcessorFile).rule
+    return msgspec.convert(packaged_toml("snellen.benchmarks.acuity", "processors.toml"), _ProcessorFile).rule
 
 
 def processor_rule(model: str) -> ProcessorRule | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+
+from snellen.toml_text import packaged_toml
 
 Kind: TypeAlias = Literal["truth", "choice", "short"]
 KINDS: tuple[Kind, ...] = ("truth", "choice", "short")
@@ -82,7 +82,7 @@ class Member(Struct, frozen=True):
 @cache
 def catalogue() -> Catalogue:
     """Return the contents of catalogue.toml."""
-    return msgspec.convert(tomllib.loads(files(__package__).joinpath("catalogue.toml").read_text("utf-8")), Catalogue)
+    return msgspec.convert(packaged_toml("snellen.benchmarks.fgbmk", "catalogue.toml"), Catalogue)
 
 
 @cache

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from msgspec import Struct
 from snellen.benchmarks.registry import set_names
 from snellen.benchmarks.table.declaration import SETS, Declaration, declaration
 from snellen.benchmarks.table.set_sections import Layout
+from snellen.toml_text import packaged_toml
 
 PAYLOAD = 12
 """How many sets EASI's payload has places for."""
@@ -105,9 +105,7 @@ EVERY: Mapping[str, Task] = _read()
 TASKS: Mapping[str, Task] = {name: task for name, task in EVERY.items() if task.in_payload}
 MORE: Mapping[str, Task] = {name: task for name, task in EVERY.items() if not task.in_payload}
 
-CONSTANTS: Mapping[str, Any] = tomllib.loads(
-    resources.files(__package__).joinpath("scorers/constants.toml").read_text(encoding="utf-8")
-)
+CONSTANTS: Mapping[str, Any] = packaged_toml("snellen.benchmarks.spatial", "scorers/constants.toml")
 """Names and numbers of the scorers, by benchmark or rule."""
 
 SITE_HALVES = ("image", "video")

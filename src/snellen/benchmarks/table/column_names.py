@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from unicodedata import category, normalize
 
 from msgspec import Struct
+
+from snellen.toml_text import packaged_toml
 
 _NO_LETTERS = re.compile(r"[\W_]+")
 IMAGE_IDS = ("imageid", "imgid", "imageids", "imgids")
@@ -38,7 +38,7 @@ def plain_name(column: str) -> str:
 @cache
 def role_names() -> Mapping[str, RoleNames]:
     """Return the names of each role, and `single_option`: what stands before the letter of a column of one option."""
-    roles = tomllib.loads((files(__package__) / "column_names.toml").read_text(encoding="utf-8"))
+    roles = packaged_toml("snellen.benchmarks.table", "column_names.toml")
     names: dict[str, RoleNames] = {}
     for role, by_language in roles.items():
         weak = by_language.pop("weak", ())

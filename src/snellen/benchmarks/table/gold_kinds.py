@@ -7,12 +7,10 @@ comma and `01/02/2024` is a day in January or February: `ColumnForms` counts wha
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 from msgspec import Struct, field
@@ -28,6 +26,7 @@ from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
 from snellen.scoring.answers.video_moment import Moment, moment_names, moments_in
 from snellen.scoring.answers.written_regions import NO_NUMBER
 from snellen.text import terms
+from snellen.toml_text import packaged_toml
 
 OPEN = "open"
 """The name of a kind that the gold cell decides, for a question without options."""
@@ -52,8 +51,8 @@ _LETTERS = {"t": True, "f": False, "y": True, "n": False}
 
 @cache
 def _kind_words() -> Mapping[str, str]:
-    text = (files(__package__) / "kind_names.toml").read_text(encoding="utf-8")
-    named = {plain_name(word): kind for kind, words in tomllib.loads(text).items() for word in (kind, *words)}
+    kind_names = packaged_toml("snellen.benchmarks.table", "kind_names.toml")
+    named = {plain_name(word): kind for kind, words in kind_names.items() for word in (kind, *words)}
     return {**named, **{plain_name(kind): kind for kind in kinds() if kind not in ("short", "choice_text")}}
 
 

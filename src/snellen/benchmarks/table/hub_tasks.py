@@ -7,10 +7,8 @@ that inspect_ai 0.3.285 sends; its default templates (MIT) are part of that and 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +40,7 @@ from snellen.formats.eval_yaml import (
     read_card,
     read_eval_yaml,
 )
+from snellen.toml_text import packaged_toml
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GRADED = ("model_graded_qa", "model_graded_fact")
@@ -404,5 +403,5 @@ def _escaped(text: str) -> str:
 @cache
 def templates() -> Mapping[str, str]:
     """Return the default templates of inspect_ai, by solver and form."""
-    text = (resources.files("snellen.benchmarks.table") / TEMPLATES).read_text(encoding="utf-8")
-    return {name: str(template) for name, template in tomllib.loads(text)["template"].items()}
+    by_name = packaged_toml("snellen.benchmarks.table", TEMPLATES)["template"]
+    return {name: str(template) for name, template in by_name.items()}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 from msgspec import Struct
 
 from snellen.errors import UsageError
+from snellen.toml_text import packaged_toml
 
 AUTO, ENGLISH = "auto", "en"
 OPTION = "prompt-language"
@@ -49,8 +48,7 @@ def languages() -> Mapping[str, Language]:
     """Return every language by its code, English first."""
     import msgspec
 
-    text = (files(__package__) / "prompt_languages.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, Language])
+    return msgspec.convert(packaged_toml("snellen.benchmarks.table", "prompt_languages.toml"), dict[str, Language])
 
 
 @cache

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import string
-import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from msgspec import Struct
 from snellen.errors import DataError
 from snellen.sources.safe_paths import regular_file
 from snellen.text import normalized
-from snellen.toml_text import parse_toml
+from snellen.toml_text import packaged_toml, parse_toml
 
 # Names of letters that begin with a vowel sound: ay, ee, eff, aitch, eye, ell, em, en, oh, ar, ess, ex.
 _SPOKEN_WITH_VOWEL = frozenset("aefhilmnorsx")
@@ -71,7 +69,7 @@ def _spelled_out(token: str, rest: str) -> bool:
 
 @cache
 def _exceptions() -> dict[str, str]:
-    data = tomllib.loads(files("snellen.questions.templates").joinpath("articles.toml").read_text(encoding="utf-8"))
+    data = packaged_toml("snellen.questions.templates", "articles.toml")
     return {word: article_ for article_, words in data.items() for word in words}
 
 
@@ -146,8 +144,7 @@ def load_templates(name: str) -> Templates:
 
 @cache
 def _built_in(name: str) -> Templates:
-    text = files("snellen.questions.templates").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    return _checked(tomllib.loads(text), name)
+    return _checked(packaged_toml("snellen.questions.templates", f"{name}.toml"), name)
 
 
 def _checked(data: dict[str, Any], name: str) -> Templates:

@@ -14,11 +14,9 @@ Pictures of acuity are drawn when they are read, up to 8,192 pixels a side. A ga
 from __future__ import annotations
 
 import heapq
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -39,6 +37,7 @@ from snellen.scoring.psychometrics.curve import EQUAL_PAIR, RIGHT, Array
 from snellen.scoring.psychometrics.estimate import BIN, pool, rising_shares
 from snellen.scoring.psychometrics.posterior import MASS, Posterior
 from snellen.scoring.scores import ScoreBuilder
+from snellen.toml_text import packaged_toml
 from snellen.types import Record, Sample, Score
 
 SHARE = "share"
@@ -159,8 +158,7 @@ class AcuityFacts(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def acuity_facts() -> AcuityFacts:
     """Read people.toml."""
-    text = (files("snellen.reports.acuity") / "people.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), AcuityFacts)
+    return msgspec.convert(packaged_toml("snellen.reports.acuity", "people.toml"), AcuityFacts)
 
 
 def people_value(attribute: str) -> PeopleValue | None:

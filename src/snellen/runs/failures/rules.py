@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -14,6 +12,7 @@ from msgspec import Struct
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.scoring.rubric import gold_forms
+from snellen.toml_text import packaged_toml
 from snellen.types import Record, Sample, Score
 
 UNKNOWN = "unknown"
@@ -37,7 +36,7 @@ class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def table() -> RuleTable:
     """Load the table of rules that comes with the package."""
-    return msgspec.convert(tomllib.loads((files("snellen.runs.failures") / "rules.toml").read_text("utf-8")), RuleTable)
+    return msgspec.convert(packaged_toml("snellen.runs.failures", "rules.toml"), RuleTable)
 
 
 def labels() -> tuple[str, ...]:

@@ -9,9 +9,7 @@ Source: EASI v0.2.2 and the two harnesses, as known_bugs.toml says.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Collection, Mapping
-from importlib import resources
 from typing import Literal
 
 import msgspec
@@ -20,6 +18,7 @@ from msgspec import Struct
 from snellen.benchmarks.spatial.reference.published import Figures
 from snellen.benchmarks.spatial.tasks import TASKS
 from snellen.errors import UsageError
+from snellen.toml_text import packaged_toml
 
 HALVES = ("site/image", "site/video")
 """The ids of figures over one half of SITE."""
@@ -35,12 +34,9 @@ class KnownBug(Struct, frozen=True, forbid_unknown_fields=True):
     profile: str = ""
 
 
-def _read() -> dict[str, KnownBug]:
-    text = resources.files(__package__).joinpath("known_bugs.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, KnownBug])
-
-
-FAULTS: Mapping[str, KnownBug] = _read()
+FAULTS: Mapping[str, KnownBug] = msgspec.convert(
+    packaged_toml("snellen.benchmarks.spatial.reference", "known_bugs.toml"), dict[str, KnownBug]
+)
 """By name."""
 OF_FIGURES: tuple[str, ...] = tuple(name for name, fault in FAULTS.items() if fault.of == "figures")
 

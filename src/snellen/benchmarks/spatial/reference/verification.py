@@ -5,10 +5,8 @@ Source: EASI v0.2.2, Benchmark_Verification.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -17,6 +15,7 @@ from msgspec import Struct
 
 from snellen.benchmarks.base import Published, PublishedRow
 from snellen.benchmarks.spatial.prompts.words import SHORT_NAMES
+from snellen.toml_text import packaged_toml
 
 Status: TypeAlias = Literal["strong", "acceptable", "beyond"]
 STRONG, ACCEPTABLE = 2.5, 5.0
@@ -102,8 +101,8 @@ def status(delta: float) -> Status:
 @cache
 def checks() -> tuple[VerificationRow, ...]:
     """Return the rows of the table, in its order."""
-    text = resources.files(__package__).joinpath("verification.toml").read_text(encoding="utf-8")
-    tables = msgspec.convert(tomllib.loads(text)["table"], tuple[_DataTable, ...])
+    whole = packaged_toml("snellen.benchmarks.spatial.reference", "verification.toml")
+    tables = msgspec.convert(whole["table"], tuple[_DataTable, ...])
     return tuple(_check(table, row) for table in tables for row in table.rows)
 
 

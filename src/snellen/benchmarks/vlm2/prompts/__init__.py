@@ -10,11 +10,9 @@ Source: Zhang et al. 2025 (arXiv 2502.12084), section 4 and appendix F; `vanilla
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +25,7 @@ from snellen.benchmarks.vlm2.dot_grid import DotGrid, grid_of
 from snellen.benchmarks.vlm2.layout import BY_NAME, Subtask
 from snellen.errors import UsageError
 from snellen.sources.blobs import FileBlob
+from snellen.toml_text import packaged_toml
 from snellen.types import Generation, Image, Prompt, Text, Video
 
 MARKER = "MY_ANSWER:"
@@ -114,8 +113,7 @@ def suite_notices(data: Data) -> list[str]:
 @cache
 def wording(variant: str) -> VariantWording:
     """Read a variant's file in prompts/."""
-    text = files(__package__).joinpath(f"{variant}.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), VariantWording)
+    return msgspec.convert(packaged_toml("snellen.benchmarks.vlm2.prompts", f"{variant}.toml"), VariantWording)
 
 
 def prompt_variant(data: Data, subtask: Subtask) -> VariantPrompting:
