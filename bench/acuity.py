@@ -33,9 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import numpy as np
 
 from observers import LEVELS, Observer, drawn_from_prior, interpolated, measure, typical
-from snellen.scoring.psychometrics.curve import RIGHT, WRONG, forced_choice
+from snellen.scoring.psychometrics.curve import RIGHT, WRONG, Posterior, choose_levels, forced_choice
 from snellen.scoring.psychometrics.estimate import BATCH, catch_slots
-from snellen.scoring.psychometrics.posterior import Posterior, choose_levels
 
 ALTERNATIVES = (8, 4, 2)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from snellen.benchmarks.acuity.attribute import Attribute, Images, Scene
 from snellen.benchmarks.acuity.conditions import Condition
-from snellen.features.acuity.thresholds import READOUTS, EncodePictures, EncoderSettings, encoder_threshold
+from snellen.features.acuity import READOUTS, EncodePictures, EncoderSettings, encoder_threshold
 from snellen.scoring.psychometrics.curve import seen
 from snellen.scoring.statistics.roc import roc_area
 

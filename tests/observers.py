@@ -14,7 +14,9 @@ from snellen.scoring.psychometrics.curve import (
     WRONG,
     AnswerModel,
     Array,
+    Posterior,
     Shape,
+    choose_levels,
     forced_choice,
     seen,
 )
@@ -25,7 +27,6 @@ from snellen.scoring.psychometrics.estimate import (
     catch_slots,
     estimate,
 )
-from snellen.scoring.psychometrics.posterior import Posterior, choose_levels
 
 LEVELS = tuple(round(float(level), 4) for level in np.linspace(0.0, 2.0, 41))
 

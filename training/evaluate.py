@@ -16,7 +16,7 @@ import language
 import train
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.chart.suite import CHART
+from snellen.benchmarks.chart.creatures import CHART
 from snellen.models.base import ModelOptions
 from snellen.models.local.model import open_model
 from snellen.scoring.scores import ScoreBuilder

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from snellen.runs.redact import redact
     from snellen.runs.run import Run, load_run
     from snellen.runs.score import score
-    from snellen.runs.tables.collect import result_table
-    from snellen.runs.tables.render import write_table
+    from snellen.runs.tables import result_table, write_table
     from snellen.scoring.scores import Scores
     from snellen.types import (
         Generation,
@@ -56,8 +55,7 @@ _HOMES = {
     "snellen.runs.query": ("query",),
     "snellen.runs.redact": ("redact",),
     "snellen.runs.score": ("score",),
-    "snellen.runs.tables.collect": ("result_table",),
-    "snellen.runs.tables.render": ("write_table",),
+    "snellen.runs.tables": ("result_table", "write_table"),
     "snellen.errors": ("SnellenError",),
     "snellen.benchmarks.base": ("Benchmark", "Data"),
     "snellen.models.base": ("Model", "ModelOptions"),

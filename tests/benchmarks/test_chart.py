@@ -15,11 +15,10 @@ from PIL import Image as Picture
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.chart import creatures, drawing, world
 from snellen.benchmarks.chart import digits as digits_chart
-from snellen.benchmarks.chart.creatures import CREATURES, DIALS
+from snellen.benchmarks.chart.creatures import CHART, CREATURES, DIALS
 from snellen.benchmarks.chart.digits import DIGITS
 from snellen.benchmarks.chart.questions import YES_NO
 from snellen.benchmarks.chart.rng import Stream
-from snellen.benchmarks.chart.suite import CHART
 from snellen.errors import UsageError
 from snellen.sources.blobs import stored_png
 from snellen.types import Image, Sample, Video

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.chart.creatures import CREATURES
+from snellen.benchmarks.chart.creatures import CHART, CREATURES
 from snellen.benchmarks.chart.digits import DIGITS
 from snellen.benchmarks.chart.questions import CELLS, expected
-from snellen.benchmarks.chart.suite import CHART
 from snellen.benchmarks.suite import suite
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Sample

@@ -17,8 +17,7 @@ from engine.stubs import ARITHMETIC, Calculator
 from latex_page import set_page
 from snellen import evaluate, load_run
 from snellen.benchmarks import registry
-from snellen.runs.tables.collect import result_table
-from snellen.runs.tables.render import TABLE_FORMATS, write_table
+from snellen.runs.tables import TABLE_FORMATS, result_table, write_table
 from snellen.scoring.metrics import share
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics import mean

@@ -15,14 +15,13 @@ from starlette.testclient import TestClient
 
 from snellen.curation import evidence, leaks, model_filter, near_duplicates, stages
 from snellen.curation.release import pack
-from snellen.curation.review_cases import open_review
-from snellen.curation.reviews import Opinion, agreement, path_of, read_all
+from snellen.curation.review_cases import Opinion, agreement, open_review, path_of, read_all
 from snellen.curation.web import fetch_by, settings_of
 from snellen.curation.workspace import open_work
 from snellen.errors import DataError, RunError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.runs.reviews.decisions import standing
-from snellen.scoring.answer_mentions import find, in_address
+from snellen.scoring.class_names import find, in_address
 from snellen.scoring.statistics.agreement import cohen
 from snellen.viewer.app import view_app
 from snellen.viewer.site import ViewSettings

@@ -15,21 +15,22 @@ from snellen.benchmarks.acuity.metrics import ConditionResult, Quantiles
 from snellen.benchmarks.chart.rng import Stream
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.acuity.drawings import drawings, refusal, select_conditions
-from snellen.features.acuity.thresholds import (
+from snellen.features.acuity import (
     READOUTS,
     EncoderSettings,
     LabelledFeatures,
     compare_with_answers,
+    drawings,
     encoder_threshold,
+    refusal,
     right_answers,
+    select_conditions,
     spread_levels,
 )
 from snellen.features.store import import_file
 from snellen.reports.features.build import ReportSettings, write_report
-from snellen.scoring.psychometrics.curve import RIGHT, WRONG, seen
+from snellen.scoring.psychometrics.curve import RIGHT, WRONG, Posterior, seen
 from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate
-from snellen.scoring.psychometrics.posterior import Posterior
 
 pytestmark = pytest.mark.usefixtures("printed_as_schema")
 

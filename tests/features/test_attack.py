@@ -17,7 +17,7 @@ from snellen.benchmarks.chart import digits  # noqa: E402
 from snellen.cli import main  # noqa: E402
 from snellen.errors import DataError, SnellenError, UsageError  # noqa: E402
 from snellen.features.attacks import classifier, pgd  # noqa: E402
-from snellen.features.attacks.lp_ball import Ball, random_starts  # noqa: E402
+from snellen.features.attacks.pgd import Ball, random_starts  # noqa: E402
 from snellen.features.attacks.robust_accuracy import attack_curve, compare_sets, join_curves, parse_strength  # noqa: E402
 from snellen.features.encoders import open_encoder  # noqa: E402
 from snellen.features.probes.head import ProbeHead, Scaling  # noqa: E402

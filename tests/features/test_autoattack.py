@@ -8,8 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from snellen.errors import MissingExtraError, UsageError  # noqa: E402
-from snellen.features.attacks.ensemble import autoattack_curve  # noqa: E402
-from snellen.features.attacks.robust_accuracy import attack_curve  # noqa: E402
+from snellen.features.attacks.robust_accuracy import attack_curve, autoattack_curve  # noqa: E402
 
 
 def linear(classes=5):

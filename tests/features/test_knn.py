@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from snellen.errors import DataError, UsageError
 from snellen.features.knn import Shots, knn
-from snellen.features.ranking import neighbours
+from snellen.features.ranking import ranks
 from snellen.features.ranking.fgbmk_class_rank import class_rank
 
 SPLIT = ["train"] * 4 + ["test"]
@@ -67,7 +67,7 @@ def test_neighbours_found_in_float32_are_those_of_float64(monkeypatch):
     y = rng.integers(0, 12, 1200)
     rows = {"train": np.arange(800), "queries": np.arange(800, 1200), "ks": (1, 5, 50)}
     slow = {metric: knn(x, y, similarity=metric, **rows) for metric in ("cosine", "l2")}
-    monkeypatch.setattr(neighbours, "SMALL", 0)
+    monkeypatch.setattr(ranks, "SMALL", 0)
     for metric, want in slow.items():
         for name, values in knn(x, y, similarity=metric, **rows).values.items():
             np.testing.assert_array_equal(values, want.values[name])

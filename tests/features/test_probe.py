@@ -12,13 +12,13 @@ from sklearn.model_selection import StratifiedKFold
 
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
-from snellen.features.probes import accuracy_metrics, closed_form, holdout, logistic, probe
+from snellen.features.probes import accuracy_metrics, closed_form, logistic, probe, protocol
 from snellen.features.probes import results as multilabel
 from snellen.features.probes.dinov2_grid import DINOV2, FGBMK_LEGACY, train_grid
 from snellen.features.probes.few_shot import few_shot
 from snellen.features.probes.grid_probe import find_inputs, grid_probe
 from snellen.features.probes.head import load_head
-from snellen.features.probes.holdout import draw_rows
+from snellen.features.probes.protocol import draw_rows
 from snellen.features.store import open_store
 from snellen.features.store.format import StoreMeta, StoreOutput, fingerprint, write_meta, write_table
 from snellen.features.store.labels import from_ids
@@ -109,17 +109,17 @@ def test_every_accuracy_of_a_split_is_that_of_naive_code_at_the_chosen_c(classes
 
 def test_folds_are_those_of_scikit_learn():
     y = np.random.default_rng(1).integers(0, 7, 103)
-    cut = holdout.folds(y)
+    cut = protocol.fold_of_each(y)
     for fold, (_, tested) in enumerate(StratifiedKFold(5).split(y[:, None], y)):
         assert np.flatnonzero(cut == fold).tolist() == tested.tolist()
 
 
 def test_a_held_out_part_never_takes_the_last_row_of_a_class():
     y = np.array([0] * 50 + [1] * 2 + [2] + [3] * 47)
-    held = holdout.holdout(y)
+    held = protocol.holdout(y)
     assert 9 <= held.sum() <= 11
     assert set(y[~held]) == {0, 1, 2, 3}
-    assert holdout.holdout(np.arange(40)).sum() == 0
+    assert protocol.holdout(np.arange(40)).sum() == 0
 
 
 def test_the_closed_forms_solve_the_ridge_that_scikit_learn_solves(classes):
@@ -293,7 +293,7 @@ def test_of_few_rows_the_penalty_is_the_one_that_exact_fits_choose():
         x = rng.standard_normal((60, 5)) + rng.standard_normal((5, 5))[y]
         grid = (1e-2, 0.1, 1.0, 10.0, 1000.0)
         found = probe(x, y, train_rows=range(40), test_rows=range(40, 60), strengths=grid)
-        held = holdout.holdout(y[:40])
+        held = protocol.holdout(y[:40])
         tried = []
         for c in grid:
             peer = LogisticRegression(C=c, tol=1e-10, max_iter=10_000).fit(x[:40][~held], y[:40][~held])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image as pillow
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.chart.suite import CHART
+from snellen.benchmarks.chart.creatures import CHART
 from snellen.errors import BadRequestError, MissingExtraError, PreflightError, UsageError
 from snellen.models import embedded
 from snellen.models.base import Model, ModelOptions

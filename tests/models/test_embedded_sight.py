@@ -9,7 +9,7 @@ import pytest
 
 from snellen import evaluate
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.chart.suite import CHART
+from snellen.benchmarks.chart.creatures import CHART
 from snellen.models import embedded
 from snellen.models.base import ModelOptions
 from snellen.scoring.scores import ScoreBuilder

@@ -12,8 +12,8 @@ from snellen.reports import render
 from snellen.reports.collect import RunTally, StratifiedSample, Stratum, share_out
 from snellen.reports.many_runs import describe_incomplete, headlines_of, run_rows, short_count
 from snellen.reports.plots.base import Series, spread
+from snellen.reports.plots.costs import headline_order
 from snellen.reports.plots.eye_chart import eye_chart, shared_eye_charts
-from snellen.reports.plots.headlines import headline_order
 from snellen.reports.views import PageLimits, RunView
 from snellen.types import Metric
 

@@ -17,8 +17,7 @@ from snellen.engine.run_folder import Totals
 from snellen.reports import runs
 from snellen.reports.collect import RunTally
 from snellen.reports.plots.base import Series
-from snellen.reports.plots.costs import CostPoint, comparable, cost_plots, name_places, unbeaten
-from snellen.reports.plots.headlines import HeadlineScore
+from snellen.reports.plots.costs import CostPoint, HeadlineScore, comparable, cost_plots, name_places, unbeaten
 from snellen.reports.plots.svg import page_style
 from snellen.runs.caveats import conditions
 from snellen.runs.costs import cost_per_correct, cost_text

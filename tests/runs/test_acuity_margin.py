@@ -17,9 +17,8 @@ from snellen.cli import main
 from snellen.errors import DataError, UsageError
 from snellen.runs.acuity_margin import ItemAnswer, ScoredItems, explain
 from snellen.runs.geometry import ItemGeometry, ItemLevel, differing_region, read_cub, read_items
-from snellen.scoring.psychometrics.curve import RIGHT, WRONG, seen
+from snellen.scoring.psychometrics.curve import RIGHT, WRONG, Posterior, seen
 from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate
-from snellen.scoring.psychometrics.posterior import Posterior
 from snellen.types import MediaSettings
 
 pytestmark = pytest.mark.usefixtures("printed_as_schema")

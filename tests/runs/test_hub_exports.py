@@ -24,8 +24,8 @@ from snellen.benchmarks.registry import find
 from snellen.benchmarks.table.hub_tasks import _of_hub, names_of
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
+from snellen.runs.interchange.hub_results import read_entries
 from snellen.runs.interchange.hub_tasks import export_tasks
-from snellen.runs.interchange.published_entries import read_entries
 from snellen.types import Image
 
 

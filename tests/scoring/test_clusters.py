@@ -10,7 +10,7 @@ from snellen.scoring.metric_text import MARKS, legend, mark, span
 from snellen.scoring.scores import ScoreBuilder
 from snellen.scoring.statistics.clusters import cluster_sums_of
 from snellen.scoring.statistics.distributions import chi_square_tail
-from snellen.scoring.statistics.goodness_of_fit import uniform_fit
+from snellen.scoring.statistics.guessing import uniform_fit
 from snellen.scoring.statistics.intervals import RunningMean, interval_or_reason
 from snellen.types import Prompt, Sample, Score, Text
 

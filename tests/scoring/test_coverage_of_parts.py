@@ -25,7 +25,7 @@ from snellen.runs.judge.benchmark import summarize as judge_summary
 from snellen.scoring import accuracy, choice
 from snellen.scoring.rubric import Schema
 from snellen.scoring.scores import ScoreBuilder, Scores
-from snellen.scoring.taxonomy.slices import taxonomy_slices
+from snellen.scoring.taxonomy import taxonomy_slices
 from snellen.types import Prompt, Sample, Score, Text
 
 RIGHT = Score(1.0, "A", "correct", None, {"reply": "A"})

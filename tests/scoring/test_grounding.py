@@ -17,8 +17,7 @@ from PIL import Image as PillowImage
 
 from snellen.errors import UsageError
 from snellen.scoring.answers.written_regions import regions_of
-from snellen.scoring.areas import run_lengths
-from snellen.scoring.coco import average_precision, coco_figures
+from snellen.scoring.areas import average_precision, coco_figures, run_lengths
 from snellen.scoring.coordinates import FORMS, SPACES, SentSize, SmartResize, parse_coordinates
 from snellen.scoring.grounding import (
     GOLD_SPACE,

@@ -13,18 +13,18 @@ from msgspec import json
 
 from simulated_taxonomy import LEVELS, SKILL, answers, columns, tree
 from snellen.scoring import metrics, statistics
+from snellen.scoring.metric_text import HEADS
 from snellen.scoring.scores import VERDICTS, Column, ScoreBuilder, Scores
 from snellen.scoring.taxonomy import (
     BINS,
-    HEADS,
     RELATIONS,
+    beyond_sampling,
     by_level,
     class_table,
     coarse_to_fine,
     diagnosis,
     kinship,
 )
-from snellen.scoring.taxonomy.per_class import beyond_sampling
 from snellen.types import Prompt, Sample, Score
 
 

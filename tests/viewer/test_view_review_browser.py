@@ -21,8 +21,7 @@ from browser_checks import check_page, every_shape, goto_ready, opened, serving
 from case_runs import ask, write_questions
 from PIL import Image
 
-from snellen.curation.review_cases import open_review
-from snellen.curation.reviews import read_all
+from snellen.curation.review_cases import open_review, read_all
 from snellen.curation.workspace import Work, open_work
 from snellen.runs.reviews.decisions import VerdictReview
 from snellen.runs.reviews.journal import ReviewJournal, read_reviews_of

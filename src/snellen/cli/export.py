@@ -91,8 +91,7 @@ def export(
     of a run's, as a data set of the hub: table, eval.yaml, card and Croissant description. Their files are named after the model and the start time of the run, so the same run gives
     the same files. Omissions are reported on stderr.
     """
-    from snellen.runs.tables.collect import open_runs
-    from snellen.runs.tables.render import table_format
+    from snellen.runs.tables import open_runs, table_format
 
     if format == "eval-yaml":
         written = _write_tasks(runs, out, moved, parse_pairs(data.pairs), show_gold=answers.show_gold)
@@ -180,7 +179,7 @@ def _write_tasks(
 def _known_formats(opened: Sequence[Run]) -> dict[str, str]:
     """Map each format to its description: those for answers to the first run's benchmark, then those of tables."""
     from snellen.runs.export import formats
-    from snellen.runs.tables.render import TABLE_FORMATS
+    from snellen.runs.tables import TABLE_FORMATS
 
     answers = {name: format_.about for name, format_ in formats(opened[0].benchmark).items()}
     tables = {name: render.__doc__ or "" for name, render in TABLE_FORMATS.items()}
@@ -192,7 +191,7 @@ def _known_formats(opened: Sequence[Run]) -> dict[str, str]:
 
 def _list_formats(opened: Sequence[Run], *, as_json: bool) -> None:
     """Print the formats of tables, and of answers if there is one run."""
-    from snellen.runs.tables.render import TABLE_FORMATS
+    from snellen.runs.tables import TABLE_FORMATS
 
     known = _known_formats(opened)
     if len(opened) > 1:
@@ -208,8 +207,7 @@ def _write_table(
     opened: Sequence[Run], format: str, out: str | None, table: TableOptions, notes: Sequence[str], *, as_json: bool
 ) -> None:
     """Write the table to its file, or print it."""
-    from snellen.runs.tables.collect import result_table
-    from snellen.runs.tables.render import render_table, write_table
+    from snellen.runs.tables import render_table, result_table, write_table
 
     content = result_table(
         opened, metrics=comma_list(table.metrics), profile=table.profile, labels=parse_pairs(table.label, "--label")

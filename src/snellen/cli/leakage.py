@@ -134,7 +134,7 @@ def _ask(
 ) -> dict[str, Run] | None:
     """Ask all conditions; None for --dry-run, which shows what they would take."""
     from snellen.engine.progress import Lines, Silent
-    from snellen.runs.leakage.conditions import cells_of, chosen_conditions, measure
+    from snellen.runs.leakage.panel import cells_of, chosen_conditions, measure
 
     cells = cells_of(spec, subject, folder, chosen_conditions(options.conditions, options.shuffles))
     if options.dry_run:

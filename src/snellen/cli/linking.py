@@ -92,8 +92,8 @@ def linking(
     from snellen.cli.console import note, show_json
     from snellen.cli.preview import refuse_run
     from snellen.questions import linking as build
-    from snellen.questions.clips import join_clips
     from snellen.questions.detected_boxes import open_salience, salient_pairs
+    from snellen.questions.linking import join_clips
     from snellen.sources import digest, open_tree
 
     refuse_run(out)

@@ -493,7 +493,7 @@ def shipped_tables(names: Sequence[str] = ()) -> Iterator[tuple[str, Published]]
     every = [*(name for name in registry.names() if "/" not in name), *declared(), EASI]
     for name in names or dict.fromkeys(every):
         if name.startswith(registry.HUB) or Path(name, ".eval_results").is_dir() or name.endswith(".yaml"):
-            from snellen.runs.interchange.published_entries import published_by_task
+            from snellen.runs.interchange.hub_results import published_by_task
 
             yield from published_by_task(name)
             continue

@@ -108,7 +108,7 @@ def report(
         _show_files(redact_run(load_run(runs[0], trust=moved.trust).moved(moved.data, moved.images), redact), as_json)
         return
     from snellen.reports.runs import report as write_report
-    from snellen.runs.tables.collect import open_runs
+    from snellen.runs.tables import open_runs
 
     opened, notes = open_runs(runs, trust=moved.trust)
     loaded = [run.moved(moved.data, moved.images) for run in opened]

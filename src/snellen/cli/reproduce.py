@@ -108,7 +108,7 @@ def _as_published(spec: RunSpec, benchmark: Benchmark, judging: InlineJudgeOptio
 
 def _show_all(outcome: ModelOutcome, profile: str | None, figures: Sequence[str], *, as_json: bool) -> int:
     """Print the reproductions of all runs; return the exit status."""
-    from snellen.runs.interchange.published_entries import published_about
+    from snellen.runs.interchange.hub_results import published_about
     from snellen.runs.reproduce import reproductions
 
     found = [

@@ -21,8 +21,7 @@ from snellen.scoring.metric_text import bracketed, legend, mark
 from snellen.types import Metric
 
 if TYPE_CHECKING:
-    from snellen.runs.plan.cells import PlanCell
-    from snellen.runs.plan.execute import CellOutcome, PlanOutcome
+    from snellen.runs.plan.cells import CellOutcome, PlanCell, PlanOutcome
 
 ALLOWED = ("out", "dry_run", "resume", "as_json", "quiet", "profile", "report")
 """Options of `snellen run` that a plan does not say itself."""
@@ -46,9 +45,8 @@ def run_plan(path: str, call: PlanCall) -> int:
     Raises:
         SnellenError: the plan cannot be run; no request was sent.
     """
-    from snellen.runs.plan.cells import cells_of, changes, require_same_runs, write_record
+    from snellen.runs.plan.cells import cells_of, changes, execute, require_same_runs, write_record
     from snellen.runs.plan.document import read_plan
-    from snellen.runs.plan.execute import execute
 
     plan = read_plan(path)
     out = call.out or plan.out

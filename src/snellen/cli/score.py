@@ -114,7 +114,7 @@ def score(
     """
     from snellen.engine.progress import display
     from snellen.engine.request_errors import ANSWERED
-    from snellen.runs.reviews.rules import review_rules
+    from snellen.runs.reviews.decisions import review_rules
     from snellen.runs.score import score as score_answers
     from snellen.runs.score_rows import disagreement, per_sample_file
     from snellen.runs.scoring import summary_json

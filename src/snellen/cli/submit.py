@@ -162,7 +162,7 @@ def _request(prepared: Prepared, address: str, token: str, profile: str) -> str:
     from rich.markup import escape
 
     from snellen.easi.submit import masked
-    from snellen.easi.submit.blob import base_of
+    from snellen.easi.submit.client import base_of
 
     replies = "whole replies" if prepared.kept is None else f"the last {prepared.kept:,} characters of each reply"
     facts = {name: value for name, value in prepared.payload.items() if isinstance(value, str) and value}

@@ -263,7 +263,7 @@ def _with_known(words: Words) -> tuple[Words, Words]:
     An unknown name is replaced by BENCHMARK, so that no command is proposed that cannot run.
     """
     from snellen.benchmarks import registry
-    from snellen.benchmarks.name_hints import is_elsewhere
+    from snellen.benchmarks.registry import is_elsewhere
 
     better, remarks = list(words), []
     for name in dict.fromkeys(tell_apart(words, _run_options()).positional):

@@ -18,13 +18,12 @@ from msgspec import Struct, structs
 
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Benchmark
-from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import StageDecision, Work
+from snellen.curation.workspace import Candidate, StageDecision, Work
 from snellen.engine import journal
 from snellen.errors import DataError
 from snellen.models.tools.html_text import decoded, read_page, tidy
 from snellen.scoring import metrics
-from snellen.scoring.answer_mentions import find
+from snellen.scoring.class_names import find
 from snellen.scoring.rubric import Rubric, fill, gold_text, nonce, parse_rubric, score_verdict, shortened
 from snellen.scoring.scores import Scores
 from snellen.sources import digest as content_digest

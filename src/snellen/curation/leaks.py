@@ -21,12 +21,11 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from snellen.curation import near_duplicates
-from snellen.curation.candidates import Candidate
 from snellen.curation.evidence import FetchedPage, text_of
-from snellen.curation.workspace import StageDecision, Work
+from snellen.curation.workspace import Candidate, StageDecision, Work
 from snellen.engine import journal
 from snellen.errors import DataError, MediaError, UsageError
-from snellen.scoring.answer_mentions import find, in_address
+from snellen.scoring.class_names import find, in_address
 
 Search = Callable[[bytes, int], Awaitable[Sequence[Mapping[str, Any]]]]
 """`search(image, k)`: up to k hits, each a mapping with url, title, thumbnail, similarity and source."""

@@ -14,8 +14,7 @@ from hashlib import blake2b
 from msgspec import Struct, to_builtins
 
 from snellen.benchmarks.base import Benchmark, Data
-from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import StageDecision, Work
+from snellen.curation.workspace import Candidate, StageDecision, Work
 from snellen.engine.final_records import final_records
 from snellen.engine.resume import ANSWERED
 from snellen.engine.run_folder import RunFolder

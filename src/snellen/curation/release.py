@@ -28,9 +28,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen import __version__
-from snellen.curation import DECIDING, evidence, leaks, model_filter, reviews
-from snellen.curation.candidates import Candidate
-from snellen.curation.workspace import StageDecision, Work
+from snellen.curation import DECIDING, evidence, leaks, model_filter, review_cases
+from snellen.curation.workspace import Candidate, StageDecision, Work
 from snellen.engine.run_folder import RunFolder
 from snellen.errors import DataError, RunError, UsageError
 from snellen.text import pretty_json, slug
@@ -183,7 +182,7 @@ def _provenance(
             continue
         stages[stage] = {"settings": file.settings, "counts": file.counts()}
         decisions[stage] = work.decisions(stage)
-    opinions = [] if "review" in skip else reviews.read_all(work)
+    opinions = [] if "review" in skip else review_cases.read_all(work)
     reviewer_names = {
         who: f"reviewer {number}"
         for number, who in enumerate(dict.fromkeys(opinion.reviewer for opinion in opinions), 1)
@@ -191,7 +190,7 @@ def _provenance(
     agreed = []
     if "review" in decisions:
         reviewers = stages["review"]["settings"]["reviewers"]
-        for pair in reviews.agreement(opinions, decisions["review"], reviewers):
+        for pair in review_cases.agreement(opinions, decisions["review"], reviewers):
             agreed.append({**structs.asdict(pair), "reviewers": [reviewer_names[who] for who in pair.reviewers]})
     return {
         "format": FORMAT,

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.curation import evidence, leaks, model_filter, reviews
+from snellen.curation import evidence, leaks, model_filter, review_cases
 from snellen.curation.near_duplicates import ImageEncoder
 from snellen.curation.workspace import StageDecision, StageFile, Work
 from snellen.engine.progress import Display
@@ -257,11 +257,11 @@ def close_review(work: Work, *, reviewers: int = 2, skip: Collection[str] = ()) 
     if reviewers < 1:
         raise UsageError(f"--reviewers {reviewers}: at least 1")
     entering = work.entering("review", skip)
-    opinions = reviews.read_all(work)
+    opinions = review_cases.read_all(work)
     last = standing(opinions)
-    agreed = reviews.agreement(opinions, [candidate.id for candidate in entering], reviewers)
+    agreed = review_cases.agreement(opinions, [candidate.id for candidate in entering], reviewers)
     summary = {"agreement": [structs.asdict(pair) for pair in agreed]}
-    decisions = [reviews.decide(candidate, last.get(candidate.id, {}), reviewers) for candidate in entering]
+    decisions = [review_cases.decide(candidate, last.get(candidate.id, {}), reviewers) for candidate in entering]
     return _decided(work, "review", {"reviewers": reviewers}, decisions, summary)
 
 

@@ -14,9 +14,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.probes.holdout import draw_rows
-from snellen.features.ranking.neighbours import find_nearest
-from snellen.features.ranking.ranks import Ties, check_ties, ranking_pool
+from snellen.features.probes.protocol import draw_rows
+from snellen.features.ranking.ranks import Ties, check_ties, find_nearest, ranking_pool
 from snellen.features.ranking.relevance import RowsOf, as_labels, select_rows, single_labels
 from snellen.features.ranking.similarity import Measure, check_values, prepare_spaces
 from snellen.features.store.labels import find_columns

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.features.ranking.neighbours import find_nearest
-from snellen.features.ranking.ranks import rank_relevant, ranking_pool
+from snellen.features.ranking.ranks import find_nearest, rank_relevant, ranking_pool
 from snellen.features.ranking.relevance import find_relevant
 from snellen.features.ranking.similarity import Measure, prepare_spaces
 from snellen.features.store import Features

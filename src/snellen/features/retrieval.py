@@ -14,9 +14,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.features.ranking.junk import Junk
 from snellen.features.ranking.ranks import RelevantRanks, Ties, check_ties, rank_relevant, ranking_pool
-from snellen.features.ranking.relevance import RowsOf, as_labels, find_relevant, select_rows
+from snellen.features.ranking.relevance import Junk, RowsOf, as_labels, find_relevant, select_rows
 from snellen.features.ranking.similarity import Measure, check_values, prepare_spaces
 from snellen.features.store.labels import Labels
 from snellen.scoring.statistics import mean_of

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from snellen.errors import DataError, UsageError
 from snellen.features.probes.calibration import Calibration, calibrate, class_probabilities, join
 from snellen.features.probes.results import Confusion, count_confusions
-from snellen.features.ranking.neighbours import find_nearest
-from snellen.features.ranking.ranks import Ties, check_ties, rank_relevant, ranking_pool
+from snellen.features.ranking.ranks import Ties, check_ties, find_nearest, rank_relevant, ranking_pool
 from snellen.features.ranking.relevance import as_labels, find_relevant, single_labels
 from snellen.features.ranking.similarity import Space, check_values, prepare_space
 from snellen.features.store.labels import Labels

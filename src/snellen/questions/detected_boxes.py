@@ -26,8 +26,7 @@ from msgspec import Struct
 from snellen.atomic_write import replacing
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.vlm2 import locate
-from snellen.benchmarks.vlm2.crops import plain
-from snellen.benchmarks.vlm2.dot_grid import upright
+from snellen.benchmarks.vlm2.dot_grid import plain, upright
 from snellen.benchmarks.vlm2.layout import SUBTASKS
 from snellen.errors import DataError, MediaError, MissingExtraError, PreflightError, UsageError
 from snellen.installation import install_hint

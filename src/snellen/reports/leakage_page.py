@@ -13,8 +13,7 @@ from snellen.reports.plots.svg import page_style
 from snellen.reports.render import fill_template, read_asset, write_page
 from snellen.reports.thumbnails import ThumbnailAlbum
 from snellen.reports.views import PageLimits
-from snellen.runs.leakage.conditions import title_of
-from snellen.runs.leakage.panel import ConditionRow, Panel
+from snellen.runs.leakage.panel import ConditionRow, Panel, title_of
 from snellen.runs.leakage.tables import tables
 from snellen.runs.run import Run
 from snellen.types import Sample, Text

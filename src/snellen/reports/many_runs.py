@@ -13,7 +13,7 @@ from snellen.reports.collect import RunTally, share_out
 from snellen.reports.escape import escape_invisible
 from snellen.reports.links import gallery_link
 from snellen.reports.plots.base import Series
-from snellen.reports.plots.headlines import HeadlineScore, headline_order
+from snellen.reports.plots.costs import HeadlineScore, headline_order
 from snellen.reports.table_copies import TableCopy, lines_copy
 from snellen.reports.tables import MetricCell, MetricRow
 from snellen.reports.views import RunView

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from snellen.engine.request_errors import RequestErrors
-    from snellen.runs.reviews.rules import ReviewRules
+    from snellen.runs.reviews.decisions import ReviewRules
     from snellen.runs.scoring import PredictionRows, Scored, Summary, SummaryBuilder, Verdicts
 
 

@@ -18,7 +18,7 @@ from snellen.runs import scoring
 from snellen.runs.coordinates import odd_line
 from snellen.runs.external_answers import id_hint, score_file, score_results
 from snellen.runs.judge.verdicts import Replies, judged_by
-from snellen.runs.reviews.rules import ReviewRules
+from snellen.runs.reviews.decisions import ReviewRules
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import Scored, Summary
 from snellen.runs.settings import AnswerFields, JudgeSettings, takes

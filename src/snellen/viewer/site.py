@@ -12,7 +12,7 @@ from typing import Any
 from snellen.errors import SnellenError
 from snellen.local_server import LOOPBACK
 from snellen.reports.acuity.view import AcuityView, acuity_view
-from snellen.runs.reviews.case_source import CaseSource
+from snellen.runs.reviews.cases import CaseSource
 from snellen.viewer.cases.opened_runs import OpenedRun, OpenedRuns
 from snellen.viewer.cases.pictures import ImageStore
 from snellen.viewer.index import ViewIndex

@@ -15,8 +15,7 @@ from snellen.benchmarks.acuity.questions import place_of
 from snellen.benchmarks.acuity.steering import grow
 from snellen.benchmarks.base import Data, ModelFacts, ScoredAnswer
 from snellen.runs.scoring import summarize
-from snellen.scoring.psychometrics.curve import forced_choice, seen
-from snellen.scoring.psychometrics.posterior import Posterior
+from snellen.scoring.psychometrics.curve import Posterior, forced_choice, seen
 from snellen.types import MediaSettings, ProcessedImage, Record, Response
 
 

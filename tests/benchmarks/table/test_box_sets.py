@@ -21,7 +21,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.errors import DataError
 from snellen.reports.overlay import as_html, draw_regions
-from snellen.scoring.coco import average_precision
+from snellen.scoring.areas import average_precision
 from snellen.scoring.coordinates import REPLY_SPACE
 from snellen.scoring.grounding import BOXES, GOLD_SPACE, IOU
 from snellen.scoring.rules.harness_regions import FIND, RegionRule, score_by_rule

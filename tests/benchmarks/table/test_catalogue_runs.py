@@ -105,7 +105,7 @@ def test_nothing_is_fetched_to_list_an_entry(
     def refused(*arguments: object, **settings: object) -> None:
         raise AssertionError("something was fetched")
 
-    monkeypatch.setattr("snellen.sources.web_files.fetch", refused)
+    monkeypatch.setattr("snellen.sources.remote.fetch", refused)
     monkeypatch.setattr("snellen.benchmarks.table.official.fetch", refused)
     monkeypatch.setattr("snellen.sources.hub.download", refused)
     assert registry.find("mmstar").size(snellen.Data()) == 1500

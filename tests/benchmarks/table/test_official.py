@@ -13,7 +13,7 @@ import pytest
 from snellen.benchmarks.table import official
 from snellen.benchmarks.table.declaration import Declaration, Source, declaration
 from snellen.errors import DataError
-from snellen.sources import web_files
+from snellen.sources import remote
 
 TABLE = b"index\timage\tquestion\tA\tB\tanswer\n1\tx\tUp?\ta\tb\tA\n"
 ADDRESS = "https://example.invalid/data/Drawn_Set.tsv"
@@ -145,13 +145,13 @@ def test_an_address_of_the_hub_goes_through_the_hubs_client(tmp_path: Path, monk
 
     monkeypatch.setattr("snellen.sources.hub.download_file", download_file)
     address = "https://huggingface.co/datasets/owner/name/resolve/main/data/t.tsv?download=true"
-    assert web_files.fetch([address], tmp_path / "to.tsv") == file
+    assert remote.fetch([address], tmp_path / "to.tsv") == file
     assert calls == [("owner/name", "data/t.tsv", "main")]
 
 
 def test_plain_http_is_not_fetched(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not an https address"):
-        web_files.fetch(["http://example.invalid/t.tsv"], tmp_path / "t.tsv")
+        remote.fetch(["http://example.invalid/t.tsv"], tmp_path / "t.tsv")
 
 
 def test_a_set_whose_data_is_not_fetched_says_what_to_name() -> None:

@@ -13,7 +13,7 @@ from PIL import Image as pillow
 from benchmarks.vlm2.test_prompting import CPR, Counted, asked, file_of, noise, pixels_of, written
 from snellen.benchmarks import vlm2
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2 import crops, prompts
+from snellen.benchmarks.vlm2 import dot_grid, prompts
 from snellen.errors import DataError, UsageError
 from snellen.media import MediaCache
 from snellen.sources.blobs import BytesBlob
@@ -40,7 +40,7 @@ def test_boxes_are_read_alike_from_every_kind_of_file(tmp_path):
         "b.csv": table,
         "b.tsv": packed,
     }.items():
-        found = crops.read_boxes(written(tmp_path, name, text))
+        found = dot_grid.read_boxes(written(tmp_path, name, text))
         assert {image: (box.x0, box.y0, box.x1, box.y1) for image, box in found.by_image.items()} == {
             "pet/a.jpg": (5, 6, 70, 80),
             "cup/b.jpg": (0, 0, 10, 10),
@@ -77,7 +77,7 @@ def test_a_row_that_is_no_box_is_named_by_file_and_line_and_the_others_are_count
 def test_a_file_of_boxes_that_is_missing_or_empty_is_an_error(tmp_path):
     for path in (tmp_path / "none.jsonl", written(tmp_path, "b.jsonl", ""), written(tmp_path, "b.json", "[]")):
         with pytest.raises(DataError, match=path.name):
-            crops.read_boxes(path)
+            dot_grid.read_boxes(path)
 
 
 @given(
@@ -88,10 +88,10 @@ def test_a_file_of_boxes_that_is_missing_or_empty_is_an_error(tmp_path):
 )
 def test_a_crop_lies_in_the_picture_holds_the_boxs_part_of_it_and_grows_with_the_margin(size, corner, sides, margin):
     width, height = size
-    box = crops.Box(*corner, corner[0] + sides[0], corner[1] + sides[1])
+    box = dot_grid.Box(*corner, corner[0] + sides[0], corner[1] + sides[1])
     assume(box.x1 > box.x0 and box.y1 > box.y0)
     try:
-        left, upper, right, lower = crops.clipped(box, margin, width, height)
+        left, upper, right, lower = dot_grid.clipped(box, margin, width, height)
     except ValueError:
         inside = max(0, min(box.x1, width) - max(box.x0, 0)) * max(0, min(box.y1, height) - max(box.y0, 0))
         assert inside < 0.51 * sides[0] * sides[1]
@@ -99,14 +99,14 @@ def test_a_crop_lies_in_the_picture_holds_the_boxs_part_of_it_and_grows_with_the
     assert 0 <= left < right <= width and 0 <= upper < lower <= height
     assert left <= max(box.x0, 0) and right >= min(box.x1, width)
     assert upper <= max(box.y0, 0) and lower >= min(box.y1, height)
-    bare = crops.clipped(box, 0, width, height)
+    bare = dot_grid.clipped(box, 0, width, height)
     assert left <= bare[0] and upper <= bare[1] and right >= bare[2] and lower >= bare[3]
     assert bare[2] - bare[0] <= sides[0] + 2 and bare[3] - bare[1] <= sides[1] + 2
 
 
 def test_a_margin_is_a_fraction_of_the_boxs_own_sides():
-    assert crops.clipped(crops.Box(100, 100, 200, 140), 0.5, 1000, 1000) == (50, 80, 250, 160)
-    assert crops.clipped(crops.Box(10, 100, 110, 140), 0.5, 1000, 145) == (0, 80, 160, 145)
+    assert dot_grid.clipped(dot_grid.Box(100, 100, 200, 140), 0.5, 1000, 1000) == (50, 80, 250, 160)
+    assert dot_grid.clipped(dot_grid.Box(10, 100, 110, 140), 0.5, 1000, 145) == (0, 80, 160, 145)
 
 
 def test_a_picture_is_replaced_by_the_pixels_of_its_box_when_it_is_read(tmp_path):
@@ -131,11 +131,11 @@ def test_boxes_go_by_the_picture_as_it_is_seen_when_exif_turns_it():
     exif = pillow.Exif()
     exif[0x0112] = 6
     blob = BytesBlob("a.jpg", file_of(stored, "JPEG", quality=98, exif=exif))
-    found = crops.Boxes("b.jsonl", {"a.jpg": crops.Box(0, 80, 60, 100)})
+    found = dot_grid.Boxes("b.jsonl", {"a.jpg": dot_grid.Box(0, 80, 60, 100)})
     cut = pixels_of(found.crop(blob, "a.jpg", 0).read())
     assert cut.shape == (20, 60, 3)
     assert cut.min() > 200
-    above = pixels_of(crops.Boxes("b", {"a.jpg": crops.Box(0, 0, 60, 78)}).crop(blob, "a.jpg", 0).read())
+    above = pixels_of(dot_grid.Boxes("b", {"a.jpg": dot_grid.Box(0, 0, 60, 78)}).crop(blob, "a.jpg", 0).read())
     assert above.max() < 50
 
 
@@ -154,7 +154,7 @@ def test_an_image_without_a_box_fails_alone_when_it_is_read_and_the_nearest_name
 def test_a_box_that_lies_outside_of_its_picture_is_named_with_its_line_and_the_pictures_size(tmp_path):
     path = written(tmp_path, "b.csv", "image,x0,y0,x1,y1\na.png,60,10,140,40\n")
     blob = BytesBlob("a.png", file_of(noise(80, 60)))
-    found = crops.read_boxes(path).crop(blob, "a.png", 0)
+    found = dot_grid.read_boxes(path).crop(blob, "a.png", 0)
     with pytest.raises(DataError, match=r"b\.csv, line 2: .*80 x 60 pixels upright: 25% of the box lies inside"):
         found.read()
 

@@ -14,8 +14,8 @@ import pytest
 
 from easi.submit.conftest import ABOUT, TOKEN
 from servers.loopback import JsonHandler, LoopbackServer
-from snellen.easi.submit import blob, package
-from snellen.easi.submit.blob import send_by_blob
+from snellen.easi.submit import client, package
+from snellen.easi.submit.client import send_by_blob
 from snellen.errors import SubmissionError
 
 CLIENT_TOKEN = "vercel_blob_client_abc123_c2lnbmF0dXJl"
@@ -69,7 +69,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def store(server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv(blob.VARIABLE, f"{server.origin}/store/")
+    monkeypatch.setenv(client.VARIABLE, f"{server.origin}/store/")
     return f"{server.origin}/store"
 
 
@@ -100,7 +100,7 @@ def test_the_token_for_the_upload_is_asked_for_then_the_zip_is_stored_and_its_ad
 
 
 def test_a_leaderboard_of_this_machine_stores_the_zip_itself(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(blob.VARIABLE, raising=False)
+    monkeypatch.delenv(client.VARIABLE, raising=False)
     sent(server)
     upload, submit = server.got
     assert (upload.method, upload.path) == ("PUT", "/api/blob-upload")

@@ -10,9 +10,8 @@ from PIL import Image as Pillow
 
 from snellen.benchmarks.table.question import Question
 from snellen.runs.check.check import Check, CheckSettings, Origin
-from snellen.runs.check.finding import Finding
+from snellen.runs.check.finding import CheckedRow, Finding, row_of_question
 from snellen.runs.check.result import CheckResult
-from snellen.runs.check.row import CheckedRow, row_of_question
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, Kind, Prompt, Text
 

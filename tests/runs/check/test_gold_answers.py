@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checked_rows import by_code, checked, row
 
-from snellen.runs.check.row import CheckedRow
+from snellen.runs.check.finding import CheckedRow
 
 BIRDS = ("lark", "wren", "crow", "gull")
 

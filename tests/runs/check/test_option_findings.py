@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from snellen.benchmarks.table.alike import options_level
+from snellen.benchmarks.table.answers import options_level
 from snellen.runs.check.options import option_text, row_options
 from snellen.scoring.answers.fold import folded
 

@@ -12,7 +12,7 @@ from checked_rows import affected, by_code, checked, inline, png, row
 from snellen.benchmarks.table.question import OmittedRow
 from snellen.models.api.prices import Price
 from snellen.runs.check.check import Check, CheckSettings
-from snellen.runs.check.row import CheckedRow, row_of_sample
+from snellen.runs.check.finding import CheckedRow, row_of_sample
 from snellen.sources.blobs import FileBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Sample, Text, Video
 

@@ -15,7 +15,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
 from snellen.cli import main
 from snellen.runs.judge.verdicts import other_judge
-from snellen.runs.tables.collect import result_table
+from snellen.runs.tables import result_table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "table"))
 from card_sets_drawn import CARD_SETS

@@ -18,8 +18,7 @@ from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import RunSpec
 from snellen.media import encode
 from snellen.models.base import Model, ModelOptions
-from snellen.runs.leakage.conditions import cells_of, chosen_conditions, measure
-from snellen.runs.leakage.panel import Panel, panel
+from snellen.runs.leakage.panel import Panel, cells_of, chosen_conditions, measure, panel
 from snellen.runs.run import Run
 from snellen.scoring.scorers import accuracy, choice
 from snellen.sources.blobs import Drawn, stored_png

@@ -12,9 +12,7 @@ from msgspec import structs
 from snellen.benchmarks.base import Data
 from snellen.errors import DifferentSamplesError, UsageError
 from snellen.reports.leakage_page import write_leakage_page
-from snellen.runs.leakage.conditions import FULL, chosen_conditions
-from snellen.runs.leakage.panel import Panel, chance_of, panel
-from snellen.runs.leakage.static import LeakTest, static_tests
+from snellen.runs.leakage.panel import FULL, LeakTest, Panel, chance_of, chosen_conditions, panel, static_tests
 from snellen.runs.leakage.tables import lines
 from snellen.runs.run import load_run
 from snellen.sources.blobs import BytesBlob

@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from snellen.errors import UsageError
-from snellen.runs.reviews.agreement import review_agreement
 from snellen.runs.reviews.cases import doubtful_first, drawable, read_cases, shown_digest
 from snellen.runs.reviews.decisions import VerdictReview, disputed, settled
+from snellen.runs.reviews.status import review_agreement
 from snellen.types import Prompt, Record, Response, Sample, Text
 
 ALL_RIGHT = {"q0": "A", "q1": "B", "q2": "A", "q3": "B", "q4": "A", "q5": "B"}

@@ -10,7 +10,7 @@ import pytest
 
 import snellen
 from runs.study.conftest import NotingModel
-from snellen.benchmarks.table.history import turns_of
+from snellen.benchmarks.table.dialogue import turns_of
 from snellen.benchmarks.table.operations import CellError
 from snellen.errors import UsageError
 from snellen.types import Text, Turn

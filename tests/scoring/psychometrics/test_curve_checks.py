@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observers import LEVELS, Observer
-from snellen.scoring.psychometrics.curve import RIGHT, WRONG, forced_choice
+from snellen.scoring.psychometrics.curve import RIGHT, WRONG, Posterior, forced_choice
 from snellen.scoring.psychometrics.estimate import fit_p, monotone_p, pool, rising_shares
-from snellen.scoring.psychometrics.posterior import Posterior
 
 
 def constant(shares: dict[float, float], each: int, seed: int) -> list[tuple[float, int]]:

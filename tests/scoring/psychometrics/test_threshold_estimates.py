@@ -16,13 +16,15 @@ from snellen.scoring.psychometrics.curve import (
     SAME,
     WRONG,
     AnswerModel,
+    Posterior,
+    choose_levels,
     forced_choice,
+    information,
     normal_cdf,
     same_different,
     seen,
 )
 from snellen.scoring.psychometrics.estimate import CatchTrials, estimate
-from snellen.scoring.psychometrics.posterior import Posterior, choose_levels, information
 
 
 def coverage(observers, seed: int = 3, **settings):

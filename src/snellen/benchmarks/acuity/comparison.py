@@ -23,7 +23,7 @@ from snellen.benchmarks.acuity.metrics import ConditionResult
 from snellen.benchmarks.acuity.questions import check_drawable, place_of
 from snellen.benchmarks.base import Data
 from snellen.errors import DataError, UsageError
-from snellen.scoring.psychometrics.posterior import MASS, Posterior
+from snellen.scoring.psychometrics.curve import MASS, Posterior
 from snellen.scoring.statistics.paired import Comparison, compare
 
 Better: TypeAlias = Literal["first", "second"]

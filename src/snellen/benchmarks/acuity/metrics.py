@@ -15,11 +15,10 @@ from snellen.benchmarks.acuity.attribute import Attribute
 from snellen.benchmarks.acuity.conditions import AcuityPlan, Condition
 from snellen.benchmarks.acuity.steering import Answers, condition_posterior, is_catch, outcome_of
 from snellen.scoring.extract import correct, read
-from snellen.scoring.psychometrics.curve import ABSTAINED, EQUAL_PAIR
+from snellen.scoring.psychometrics.curve import ABSTAINED, EQUAL_PAIR, Posterior
 from snellen.scoring.psychometrics.estimate import CatchTrials, ThresholdEstimate, estimate, fit_p, monotone_p
-from snellen.scoring.psychometrics.posterior import Posterior
 from snellen.scoring.scores import Scores
-from snellen.scoring.statistics.goodness_of_fit import uniform_fit
+from snellen.scoring.statistics.guessing import uniform_fit
 from snellen.types import VERDICTS, IntervalMethod, Metric, Sample, Score, Text
 
 

@@ -24,8 +24,7 @@ from snellen.benchmarks.acuity.metrics import ConditionResult, results
 from snellen.benchmarks.acuity.processors import PictureSize, picture_size
 from snellen.benchmarks.acuity.through import change_words
 from snellen.benchmarks.base import ModelFacts, SummaryDetails
-from snellen.scoring.psychometrics.curve import Shape, seen
-from snellen.scoring.psychometrics.posterior import MASS, Posterior
+from snellen.scoring.psychometrics.curve import MASS, Posterior, Shape, seen
 from snellen.scoring.scores import Scores
 
 GAPS_A_FIGURE = 5

@@ -23,9 +23,10 @@ from snellen.scoring.psychometrics.curve import (
     SAME,
     WRONG,
     AnswerModel,
+    Posterior,
+    choose_levels,
 )
 from snellen.scoring.psychometrics.estimate import BATCH, CatchTrials, ThresholdEstimate, catch_slots, estimate
-from snellen.scoring.psychometrics.posterior import Posterior, choose_levels
 from snellen.types import Sample
 
 Answers = tuple[tuple[float, int], ...]

@@ -16,10 +16,12 @@ from msgspec import structs
 from snellen.benchmarks.base import Benchmark, Data, empty_digest
 from snellen.benchmarks.chart import questions as ask
 from snellen.benchmarks.chart import world
+from snellen.benchmarks.chart.digits import DIGITS
 from snellen.benchmarks.chart.drawing import Canvas
 from snellen.benchmarks.chart.questions import PROFILES, SCORERS, arranged, balanced, sample, summarize
 from snellen.benchmarks.chart.rng import Stream
 from snellen.benchmarks.chart.world import Creature, Dials, Placed
+from snellen.benchmarks.suite import suite
 from snellen.errors import UsageError
 from snellen.sources.blobs import Drawn, stored_png
 from snellen.types import Image, Sample, Video
@@ -329,4 +331,17 @@ CREATURES = Benchmark(
         "source": "Drawn by Snellen from the seed; nothing is stored or downloaded.",
         "licence": "Apache-2.0",
     },
+)
+
+
+CHART = suite(
+    "chart",
+    (CREATURES, DIGITS),
+    version="1",
+    about={
+        "description": "The whole embedded chart: every kind of question, answered by a small model in half a minute.",
+        "source": "Drawn by seed (creatures) and UCI handwritten digits, both in the package; no download.",
+        "licence": "Apache-2.0; digits CC BY 4.0",
+    },
+    summarize=summarize,
 )

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal
-from snellen.benchmarks.table.markup import unmarked
+from snellen.benchmarks.table.literals import NoLiteralError, is_literal, literal, unmarked
 from snellen.benchmarks.table.operations import CellError
 from snellen.benchmarks.table.rows import plain_text
 

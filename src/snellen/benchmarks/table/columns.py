@@ -23,24 +23,25 @@ from snellen.benchmarks.table.cells import (
     separator_of,
     whole,
 )
-from snellen.benchmarks.table.column_names import IMAGE_IDS, plain_name, role_names
-from snellen.benchmarks.table.declaration import OF_CLIPS, OWN_NAMES, AnswerForm, Cell, CellSpec
-from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
-from snellen.benchmarks.table.gold_regions import box_columns, moment_columns
-from snellen.benchmarks.table.history import turns_of
-from snellen.benchmarks.table.images import is_address, names_media
-from snellen.benchmarks.table.languages import language_of
-from snellen.benchmarks.table.literals import is_literal
-from snellen.benchmarks.table.markup import unmarked
-from snellen.benchmarks.table.operations import CellError
-from snellen.benchmarks.table.operations import value as declared_value
-from snellen.benchmarks.table.option_columns import (
+from snellen.benchmarks.table.column_names import (
+    IMAGE_IDS,
     holds_list,
     is_option_column,
     option_columns,
     options_or_none,
+    plain_name,
+    role_names,
     row_options,
 )
+from snellen.benchmarks.table.declaration import OF_CLIPS, OWN_NAMES, AnswerForm, Cell, CellSpec
+from snellen.benchmarks.table.dialogue import turns_of
+from snellen.benchmarks.table.gold_kinds import OPEN, checked, kind_named
+from snellen.benchmarks.table.gold_regions import box_columns, moment_columns
+from snellen.benchmarks.table.images import is_address, names_media
+from snellen.benchmarks.table.languages import language_of
+from snellen.benchmarks.table.literals import is_literal, unmarked
+from snellen.benchmarks.table.operations import CellError
+from snellen.benchmarks.table.operations import value as declared_value
 from snellen.benchmarks.table.rows import columns_of, plain_text
 from snellen.errors import UsageError
 from snellen.media.subtitles import seconds_of

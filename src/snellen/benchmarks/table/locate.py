@@ -22,8 +22,8 @@ from snellen.benchmarks.table.vqa_form import annotations_of
 from snellen.errors import DataError, UsageError
 from snellen.sources.hub import HUB
 from snellen.sources.locator import files_below, on_disk, opened
+from snellen.sources.remote import is_address
 from snellen.sources.tree import FolderTree, Tree
-from snellen.sources.web_files import is_address
 
 DEPTH = 4
 NAMED = 8

@@ -14,7 +14,7 @@ from pathlib import Path
 from snellen.benchmarks.table.declaration import Declaration, Source
 from snellen.errors import DataError, UsageError
 from snellen.sources.digests import cache_folder, with_md5
-from snellen.sources.web_files import fetch, file_name, is_address
+from snellen.sources.remote import fetch, file_name, is_address
 
 FOLDER = "LMUData"
 """Environment variable, and folder in the user's home, where VLMEvalKit keeps its tables."""

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from snellen.benchmarks.table.alike import AlikeTexts, options_level
+from snellen.benchmarks.table.answers import AlikeTexts, options_level
 from snellen.benchmarks.table.cells import accepted_texts, letters_of, number_of, plain_answer, truth_of, whole
+from snellen.benchmarks.table.column_names import row_options
 from snellen.benchmarks.table.declaration import OF_CLIPS, Cell, CellSpec, Declaration
+from snellen.benchmarks.table.dialogue import turns_of
 from snellen.benchmarks.table.gold_kinds import (
     OPEN,
     ColumnFacts,
@@ -22,12 +24,10 @@ from snellen.benchmarks.table.gold_kinds import (
     kind_of_texts,
 )
 from snellen.benchmarks.table.gold_regions import joined_columns
-from snellen.benchmarks.table.history import turns_of
 from snellen.benchmarks.table.images import IMAGE_SUFFIXES, VIDEO_SUFFIXES, ImageRoot, References, images_of, is_video
 from snellen.benchmarks.table.languages import ENGLISH, truth_words
-from snellen.benchmarks.table.literals import NoLiteralError, is_literal
+from snellen.benchmarks.table.literals import NoLiteralError, is_literal, unmarked
 from snellen.benchmarks.table.literals import literal as read_literal
-from snellen.benchmarks.table.markup import unmarked
 from snellen.benchmarks.table.meta import values_reader
 from snellen.benchmarks.table.operations import (
     ALL_LETTERS,
@@ -38,7 +38,6 @@ from snellen.benchmarks.table.operations import (
     shuffled,
     value,
 )
-from snellen.benchmarks.table.option_columns import row_options
 from snellen.benchmarks.table.pages import is_pdf, shown
 from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.rows import plain_text

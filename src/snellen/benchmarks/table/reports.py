@@ -17,7 +17,7 @@ from snellen.benchmarks.table.meta import separator
 from snellen.benchmarks.table.score_columns import Mask, ScoreColumns, score_columns
 from snellen.benchmarks.table.summary import odd_share
 from snellen.scoring import metrics, statistics
-from snellen.scoring.coco import average_precision, by_content
+from snellen.scoring.areas import average_precision, by_content
 from snellen.scoring.grounding import BOXES
 from snellen.scoring.rules.page_parse import WORST
 from snellen.scoring.scores import Scores

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from snellen.benchmarks.table.groups import column_name
+from snellen.benchmarks.table.meta import column_name
 from snellen.scoring.scores import Column, Scores, cluster_index
 from snellen.scoring.statistics import scored
 

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import structs
 
 from snellen.scoring import grounding, metrics, scorers, statistics
-from snellen.scoring.coco import by_content
-from snellen.scoring.coco import coco_figures as figures_of
+from snellen.scoring.areas import by_content
+from snellen.scoring.areas import coco_figures as figures_of
 from snellen.scoring.coordinates import MOST_ODD, ODD_METRIC
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics.intervals import cluster_word

@@ -19,8 +19,7 @@ import numpy as np
 from msgspec import Struct, field, structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.table.alike import GoldTexts
-from snellen.benchmarks.table.answers import AnswerCounts
+from snellen.benchmarks.table.answers import AnswerCounts, GoldTexts
 from snellen.benchmarks.table.cells import CONVENTIONS, LETTER_INDEX
 from snellen.benchmarks.table.columns import HEAD, Recognition, parse_map, recognise
 from snellen.benchmarks.table.declaration import Cell, CellSpec, Declaration
@@ -40,7 +39,7 @@ from snellen.benchmarks.table.kit_reading import OPTION as KIT_OPTION
 from snellen.benchmarks.table.kit_reading import difference_note, is_kit_reading
 from snellen.benchmarks.table.languages import AUTO, ENGLISH, LanguageVotes, chosen_language
 from snellen.benchmarks.table.languages import OPTION as LANGUAGE_OPTION
-from snellen.benchmarks.table.markup import unmarked
+from snellen.benchmarks.table.literals import unmarked
 from snellen.benchmarks.table.operations import (
     ALL_LETTERS,
     LETTERS,

@@ -15,8 +15,7 @@ from snellen.errors import UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.acuity.metrics import ConditionResult
-    from snellen.features.acuity.drawings import EncoderConditions
-    from snellen.features.acuity.thresholds import EncoderThreshold
+    from snellen.features.acuity import EncoderConditions, EncoderThreshold
     from snellen.runs.acuity_results import MeasuredRun
 
 
@@ -74,8 +73,13 @@ def acuity(
     """
     from msgspec import to_builtins
 
-    from snellen.features.acuity.drawings import encode_pictures, seen_share, select_conditions
-    from snellen.features.acuity.thresholds import EncoderSettings, encoder_threshold
+    from snellen.features.acuity import (
+        EncoderSettings,
+        encode_pictures,
+        encoder_threshold,
+        seen_share,
+        select_conditions,
+    )
     from snellen.features.encoders import open_encoder
     from snellen.features.ranking.similarity import single_threaded
 

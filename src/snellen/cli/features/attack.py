@@ -210,7 +210,7 @@ def _strength(options: AttackOptions, target: Any) -> dict[str, Any]:
     from snellen.features.attacks.robust_accuracy import parse_strength
 
     if options.method == "autoattack":
-        from snellen.features.attacks.ensemble import autoattack_curve
+        from snellen.features.attacks.robust_accuracy import autoattack_curve
 
         return {
             "attack": autoattack_curve,

@@ -280,8 +280,7 @@ def _averages(result: Retrieval | Knn, interval: Literal["class", "query"], clas
 
 
 def _junk(path: Path, features: Features, queries: str | None, gallery: str | None) -> dict[int, list[int]]:
-    from snellen.features.ranking.junk import read_junk
-    from snellen.features.ranking.relevance import select_rows
+    from snellen.features.ranking.relevance import read_junk, select_rows
 
     count = len(features)
     return read_junk(

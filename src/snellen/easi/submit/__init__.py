@@ -16,8 +16,15 @@ import msgspec
 from msgspec import Struct
 
 from snellen.easi.result import locate_results, model_names, payload_backend
-from snellen.easi.submit.blob import send_by_blob
-from snellen.easi.submit.client import ENDPOINT, TIMEOUT_S, WAITS_S, LeaderboardReply, check_endpoint, send
+from snellen.easi.submit.client import (
+    ENDPOINT,
+    TIMEOUT_S,
+    WAITS_S,
+    LeaderboardReply,
+    check_endpoint,
+    send,
+    send_by_blob,
+)
 from snellen.easi.submit.package import OUT, PROFILE, UPLOADS, Prepared, prepare
 from snellen.easi.submit.payload import Metadata, is_model_name, metadata
 from snellen.engine.journal import storage_error

@@ -30,8 +30,15 @@ from snellen.benchmarks.spatial.reference.published import Figures, average
 from snellen.benchmarks.spatial.tasks import EIGHT, TASKS, Task
 from snellen.easi.result import BenchmarkResult, locate_results
 from snellen.easi.score import file_stem, score_result
-from snellen.easi.submit.blob import LARGEST_UNPACKED, LARGEST_ZIP
-from snellen.easi.submit.client import BY_HAND, FILE_NAME, LARGEST_REQUEST, Request, multipart
+from snellen.easi.submit.client import (
+    BY_HAND,
+    FILE_NAME,
+    LARGEST_REQUEST,
+    LARGEST_UNPACKED,
+    LARGEST_ZIP,
+    Request,
+    multipart,
+)
 from snellen.easi.submit.payload import Metadata, payload
 from snellen.engine.journal import storage_error
 from snellen.errors import SubmissionError

@@ -283,7 +283,7 @@ def attack_split(
         target: a class id that images are led to, or to each the class that the classifier holds least likely.
         progress: called with images done, and in all.
         start_images: id to the image where its attack begins, as `read_starts` reads them.
-        attack: `attack_curve`, or `snellen.features.attacks.ensemble.autoattack_curve`.
+        attack: `attack_curve`, or `snellen.features.attacks.robust_accuracy.autoattack_curve`.
         settings: of that function.
 
     Raises:

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from snellen.errors import DataError, UsageError
-from snellen.features.probes import holdout
+from snellen.features.probes import protocol
 from snellen.features.probes.fit import Method, TrainedProbe, default_grid, train
 from snellen.features.probes.head import ProbeHead, Scale
 from snellen.features.probes.protocol import class_columns, finite_rows, split_parts
@@ -107,9 +107,9 @@ def probe(
     method: Method = "logistic",
     standardise: Scale = "none",
     strengths: Sequence[float] | None = None,
-    share: float = holdout.SHARE,
+    share: float = protocol.SHARE,
     seed: int = 0,
-    folds: int = holdout.FOLDS,
+    folds: int = protocol.FOLDS,
     tolerance: float | None = None,
 ) -> Probe:
     """Train a probe on some rows and test it on others.

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.features.probes.holdout import holdout
+from snellen.features.probes.protocol import holdout
 from snellen.installation import install_hint
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from snellen.errors import UsageError
 from snellen.features.probes import probe
-from snellen.features.probes.holdout import draw_rows
+from snellen.features.probes.protocol import draw_rows
 from snellen.features.ranking.relevance import as_labels
 from snellen.scoring.statistics import interval
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from snellen.features.probes import closed_form, logistic
 from snellen.features.probes.head import Scale, Scaling, scaling
-from snellen.features.probes.holdout import holdout
+from snellen.features.probes.protocol import holdout
 
 Method = Literal["logistic", "ridge", "lda"]
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from snellen.atomic_write import replacing
 from snellen.errors import DataError
-from snellen.sources.npz_limits import check_npz
+from snellen.sources.zip_archive import check_npz
 
 if TYPE_CHECKING:
     import torch

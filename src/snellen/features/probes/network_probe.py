@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from snellen.errors import MissingExtraError, UsageError
-from snellen.features.probes import holdout
+from snellen.features.probes import protocol
 from snellen.features.probes.logistic import require_classes
 from snellen.features.probes.protocol import class_columns, split_parts
 from snellen.features.probes.results import ProbeResult, ScoredPart, score_parts
@@ -144,9 +144,9 @@ def network_probe(
     test_rows: RowsOf = None,
     split: Sequence[str] | NDArray[Any] | None = None,
     training: NetworkTraining | None = None,
-    share: float = holdout.SHARE,
+    share: float = protocol.SHARE,
     seed: int = 0,
-    folds: int = holdout.FOLDS,
+    folds: int = protocol.FOLDS,
 ) -> NetworkProbe:
     """Train an MLP or attentive probe on some rows and test it on others.
 
@@ -232,7 +232,7 @@ def _fit(
     rate, decay = grid[0]
     held_out = np.zeros(len(targets), dtype=bool)
     if len(grid) > 1:
-        held_out = holdout.holdout(targets, share=share, seed=seed)
+        held_out = protocol.holdout(targets, share=share, seed=seed)
         if held_out.any() and not held_out.all():
             fitted, choosing = train_part[~held_out], train_part[held_out]
             scaling = measure_channels(values, fitted)

@@ -23,8 +23,8 @@ import numpy as np
 from snellen.errors import DataError, MissingExtraError
 from snellen.features.store.columns import FileColumns, LazyRows, Request, named_columns
 from snellen.installation import install_hint
-from snellen.sources.npz_limits import LIMITS, check_header, check_npz
 from snellen.sources.tree import check_unpacked
+from snellen.sources.zip_archive import LIMITS, check_header, check_npz
 
 DAMAGED = "The file is damaged; fetch it again."
 TORCH_HINT = (

@@ -15,12 +15,12 @@ import numpy as np
 from snellen.errors import DataError
 from snellen.features.store.array_files import load_tensors
 from snellen.features.store.columns import IDS, LABELS, SPLIT, FileColumns, LazyRows, Request, named_columns
-from snellen.sources.npz_limits import check_header
 from snellen.sources.open_tree import TARS
 from snellen.sources.parquet import read_whole
 from snellen.sources.rows import rows as table_rows
 from snellen.sources.tar_archive import TarTree
 from snellen.sources.tree import ArchiveLimits
+from snellen.sources.zip_archive import check_header
 
 VECTORS = ("npy", "pth", "pt")
 CLASSES = ("cls", "cls.txt")

@@ -33,9 +33,8 @@ from snellen.runs.answer_view import AnswerView
 from snellen.runs.run import Run
 from snellen.runs.score_rows import details
 from snellen.runs.scoring import count, profiles_of, scores_of
-from snellen.scoring.psychometrics.curve import EQUAL_PAIR, RIGHT, Array
+from snellen.scoring.psychometrics.curve import EQUAL_PAIR, MASS, RIGHT, Array, Posterior
 from snellen.scoring.psychometrics.estimate import BIN, pool, rising_shares
-from snellen.scoring.psychometrics.posterior import MASS, Posterior
 from snellen.scoring.scores import ScoreBuilder
 from snellen.toml_text import packaged_toml
 from snellen.types import Record, Sample, Score

@@ -30,8 +30,7 @@ from snellen.features.store import Features, open_store, store_outputs
 from snellen.features.store.format import read_meta
 from snellen.reports.features.export import export_report
 from snellen.reports.features.page import JoinedView, StoreView, render_features
-from snellen.reports.features.plots import AttackPoint
-from snellen.reports.features.thresholds import split_measured
+from snellen.reports.features.plots import AttackPoint, split_measured
 from snellen.reports.render import write_page
 from snellen.runs.run import Run
 from snellen.runs.scoring import Scored

@@ -14,8 +14,7 @@ from snellen.features.published import PublishedFigure
 from snellen.features.says_sees import ClassPoint, SaysSees
 from snellen.reports.escape import escape_invisible, json_for_page
 from snellen.reports.features import plots as drawn
-from snellen.reports.features.plots import AttackPoint
-from snellen.reports.features.thresholds import EncoderThresholdTable
+from snellen.reports.features.plots import AttackPoint, EncoderThresholdTable
 from snellen.reports.plots.base import SERIES, Plot
 from snellen.reports.plots.score_grid import ScoreGrid, grid_plots
 from snellen.reports.plots.svg import page_style

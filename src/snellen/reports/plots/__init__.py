@@ -25,7 +25,7 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.class_ranking import rankings
 from snellen.reports.plots.confusions import kinship_bars
-from snellen.reports.plots.headlines import HeadlineScore, headline_plot
+from snellen.reports.plots.costs import HeadlineScore, headline_plot
 from snellen.reports.plots.icicle import icicles
 from snellen.reports.plots.level_curves import level_curves
 from snellen.reports.plots.reliability import reliability_plot

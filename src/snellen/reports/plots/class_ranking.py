@@ -31,8 +31,7 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.svg import COLOURS, inline_svg
 from snellen.reports.views import MANY
-from snellen.scoring.taxonomy import BINS, page_histogram
-from snellen.scoring.taxonomy.slices import BIAS
+from snellen.scoring.taxonomy import BIAS, BINS, page_histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

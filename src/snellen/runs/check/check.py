@@ -18,12 +18,11 @@ from snellen.benchmarks.table.benchmark import PromptWriter, Table, prompts_of
 from snellen.benchmarks.table.question import OmittedRow, Question, shown_answer
 from snellen.benchmarks.table.survey import OnRow
 from snellen.models.api.prices import Price
-from snellen.runs.check.finding import LEVELS, Findings
+from snellen.runs.check.finding import LEVELS, CheckedRow, Findings, row_of_question, row_of_sample
 from snellen.runs.check.gold_answers import GoldAnswers
 from snellen.runs.check.images import ImageFacts, ImageReader, file_name, image_findings
 from snellen.runs.check.options import RowOptions, option_findings, row_options
 from snellen.runs.check.result import CheckResult, KindShare, LeftOutRow, TextLengths, example_of
-from snellen.runs.check.row import CheckedRow, row_of_question, row_of_sample
 from snellen.runs.costs import PromptTotals
 from snellen.text import shorten
 from snellen.types import Blob, Generation, Image, MediaSettings, Text, Video

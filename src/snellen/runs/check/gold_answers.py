@@ -8,10 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.runs.check.finding import Findings
+from snellen.runs.check.finding import CheckedRow, Findings
 from snellen.runs.check.options import RowOptions
-from snellen.runs.check.row import CheckedRow
-from snellen.scoring.statistics.goodness_of_fit import GoodnessOfFit, uniform_fit
+from snellen.scoring.statistics.guessing import GoodnessOfFit, uniform_fit
 
 FEWEST = 20
 """Rows below which shares say nothing."""

@@ -10,7 +10,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 from snellen.benchmarks.table.question import shown_answer
-from snellen.runs.check.row import CheckedRow
+from snellen.runs.check.finding import CheckedRow
 from snellen.scoring.answers.fold import exact, folded
 
 CUT = 60

@@ -10,10 +10,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from snellen.media.decode import fitted
-from snellen.runs.check.finding import Finding
+from snellen.runs.check.finding import CheckedRow, Finding
 from snellen.runs.check.gold_answers import AnswerShare
 from snellen.runs.check.images import ImageFacts
-from snellen.runs.check.row import CheckedRow
 from snellen.text import shorten
 from snellen.types import Image, MediaSettings, Text, Video
 

@@ -24,7 +24,7 @@ from snellen.benchmarks.table.rows import CLASSES
 from snellen.benchmarks.table.survey import Survey
 from snellen.errors import DataError, StorageError, UsageError
 from snellen.sources.hub import HUB
-from snellen.sources.web_files import is_address
+from snellen.sources.remote import is_address
 
 _NO_PLACE: dict[str, Any] = {
     **dict.fromkeys(("tsv", "csv", "json", "folder", "md5", "sha256", "table"), ""),

@@ -28,11 +28,10 @@ from snellen.engine import journal
 from snellen.errors import PreflightError, RunError, SnellenError, UsageError
 from snellen.redaction import redact
 from snellen.runs.import_answers import import_run
-from snellen.runs.reviews.agreement import ReviewAgreement, agreement_of
 from snellen.runs.reviews.audit_sample import draw_place
-from snellen.runs.reviews.case_source import DecisionField, QueuedCase, ReviewQueue, ReviewTexts, ShownCase
-from snellen.runs.reviews.cases import shown_digest
+from snellen.runs.reviews.cases import DecisionField, QueuedCase, ReviewQueue, ReviewTexts, ShownCase, shown_digest
 from snellen.runs.reviews.decisions import now
+from snellen.runs.reviews.status import ReviewAgreement, agreement_of
 from snellen.runs.run import Run
 from snellen.text import shorten
 from snellen.types import Record, Sample, Text

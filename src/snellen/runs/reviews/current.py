@@ -11,18 +11,21 @@ from msgspec import structs
 
 from snellen.engine.journal import record_name
 from snellen.runs.reviews.cases import shown_digest
-from snellen.runs.reviews.decisions import CaseKey, Standing, VerdictReview, standing
-from snellen.runs.reviews.journal import ReviewJournal
-from snellen.runs.reviews.rules import (
+from snellen.runs.reviews.decisions import (
+    CaseKey,
     ReviewRules,
     Ruling,
+    Standing,
     TrueScore,
+    VerdictReview,
     corrected_target,
     read_corrections,
     settle,
+    standing,
     true_score,
     with_target,
 )
+from snellen.runs.reviews.journal import ReviewJournal
 from snellen.runs.scoring import rubric_for
 from snellen.scoring.scores import score_record
 from snellen.types import Record, Sample, Score

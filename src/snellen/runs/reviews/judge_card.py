@@ -16,7 +16,7 @@ from snellen.runs.compared_runs import SLICED_BY
 from snellen.runs.reviews.audit_sample import read_audit_sample
 from snellen.runs.reviews.cases import is_read, reviewed_profile
 from snellen.runs.reviews.current import CurrentReviews
-from snellen.runs.reviews.rules import ReviewRules, Ruling
+from snellen.runs.reviews.decisions import ReviewRules, Ruling
 from snellen.runs.run import Run
 from snellen.runs.scoring import rubric_for, scores_of
 from snellen.scoring.statistics import mean_of

@@ -17,8 +17,8 @@ from snellen.errors import RunError, SnellenError, UsageError
 from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, describe, read_audit_sample, stratum_name
 from snellen.runs.reviews.cases import is_read, reviewed_profile, stratum_values
 from snellen.runs.reviews.current import CurrentReviews
+from snellen.runs.reviews.decisions import ReviewRules, Ruling, TrueScore
 from snellen.runs.reviews.journal import REVIEWS, read_reviews_of
-from snellen.runs.reviews.rules import ReviewRules, Ruling, TrueScore
 from snellen.runs.scoring import (
     AUDITED,
     REVIEWED,

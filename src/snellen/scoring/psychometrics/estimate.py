@@ -17,8 +17,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.scoring.psychometrics.curve import RIGHT, Array
-from snellen.scoring.psychometrics.posterior import Posterior
+from snellen.scoring.psychometrics.curve import RIGHT, Array, Posterior
 
 BIN = 0.1
 DRAWS = 400

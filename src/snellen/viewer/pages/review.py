@@ -12,7 +12,7 @@ from unicodedata import normalize
 
 from snellen.engine.run_folder import JUDGE_RUNS
 from snellen.errors import SnellenError, UsageError
-from snellen.runs.reviews.case_source import CaseSource, ReviewQueue, ReviewTexts, ShownCase
+from snellen.runs.reviews.cases import CaseSource, ReviewQueue, ReviewTexts, ShownCase
 from snellen.runs.reviews.decisions import reviewer_name
 from snellen.text import comma_list
 from snellen.types import Image, MediaSettings, Part, Text

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from snellen.reports.tables import format_percent
-from snellen.runs.reviews.agreement import ReviewAgreement, ReviewerPair
+from snellen.runs.reviews.status import ReviewAgreement, ReviewerPair
 from snellen.scoring.statistics.agreement import Coefficient
 
 

@@ -11,8 +11,17 @@ from msgspec import structs
 
 from snellen.errors import SnellenError
 from snellen.runs.reviews.audit_sample import AUDIT_SAMPLE, AuditSample, draw_place, read_audit_sample
-from snellen.runs.reviews.case_source import QueuedCase, ReviewQueue
-from snellen.runs.reviews.cases import JUDGE, MARGIN, MODELS, PROFILES, READING, UNPARSEABLE, ReviewCase
+from snellen.runs.reviews.cases import (
+    JUDGE,
+    MARGIN,
+    MODELS,
+    PROFILES,
+    READING,
+    UNPARSEABLE,
+    QueuedCase,
+    ReviewCase,
+    ReviewQueue,
+)
 from snellen.runs.reviews.decisions import VerdictReview, decision_id, disputed
 from snellen.runs.reviews.journal import ReviewJournal
 from snellen.viewer.index import RunEntry, SampleCell, SamplePage, SampleQuery, Sort, ViewIndex

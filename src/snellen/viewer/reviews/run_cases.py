@@ -12,9 +12,7 @@ from msgspec import structs
 
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.redaction import redact
-from snellen.runs.reviews.agreement import ReviewAgreement, review_agreement
-from snellen.runs.reviews.case_source import DecisionField, ReviewQueue, ReviewTexts, SeenDecision, ShownCase
-from snellen.runs.reviews.cases import shown_digest
+from snellen.runs.reviews.cases import DecisionField, ReviewQueue, ReviewTexts, SeenDecision, ShownCase, shown_digest
 from snellen.runs.reviews.decisions import (
     DECISION_TEXTS,
     LONGEST,
@@ -25,6 +23,7 @@ from snellen.runs.reviews.decisions import (
     now,
     standing,
 )
+from snellen.runs.reviews.status import ReviewAgreement, review_agreement
 from snellen.types import Record
 from snellen.viewer.cases.case_view import CaseColumn, case_view
 from snellen.viewer.cases.opened_runs import OpenedRun

@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.vlm2.crops import Boxes, margin_of, read_boxes
-from snellen.benchmarks.vlm2.dot_grid import DotGrid, grid_of
+from snellen.benchmarks.vlm2.dot_grid import Boxes, DotGrid, grid_of, margin_of, read_boxes
 from snellen.benchmarks.vlm2.layout import BY_NAME, Subtask
 from snellen.errors import UsageError
 from snellen.sources.blobs import FileBlob
