@@ -17,6 +17,8 @@ from pathlib import Path
 
 import filelock
 
+from snellen.errors import StorageError
+
 SUFFIX = ".part"
 _LOCK = ".lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
@@ -42,6 +44,17 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
     finally:
         os.close(handle)
+
+
+def write_whole(path: Path, text: str, hint: str) -> Path:
+    """Write a text file and the folders above it, whole or not at all; return its path. Raises StorageError with the hint."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", hint) from error
+    return path
 
 
 def _locked(part: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -150,6 +150,16 @@ def spreadsheet_cell(value: Any) -> Any:
     # A bare carriage return ends a row for a spreadsheet, and the CSV writer does not quote it.
     text = without_controls(value.replace("\r\n", "\n").replace("\r", "\\r"))
     return f"'{text}" if formula else text
+
+
+def csv_text(lines: Iterable[Sequence[Any]]) -> str:
+    """Return lines as CSV in which no text is a formula."""
+    import csv
+    from io import StringIO
+
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows([[spreadsheet_cell(cell) for cell in line] for line in lines])
+    return text.getvalue()
 
 
 def spreadsheet_text(value: Any) -> Any:

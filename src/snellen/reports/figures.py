@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from snellen.atomic_write import replacing
 from snellen.errors import StorageError, UsageError
@@ -15,7 +12,7 @@ from snellen.redaction import redact
 from snellen.reports.escape import escape_invisible
 from snellen.reports.plots.base import Plot
 from snellen.reports.plots.svg import saving_figures
-from snellen.text import spreadsheet_cell
+from snellen.text import csv_text
 
 INDEX = "figures.csv"
 _LINKS = re.compile(r"[;.] ?[Ee]ach \w+ (?:links|leads) to [^.;]*(?=[.;])")
@@ -53,13 +50,6 @@ def write_figures(draw: Callable[[], Iterable[Plot]], folder: Path, option: str)
     except OSError as error:
         raise StorageError(f"cannot write to {folder}: {error.strerror}", f"Choose another {option}.") from error
     return [index, *(folder / f"{plot.svg}.{ending}" for plot in plots for ending in ("svg", "pdf"))]
-
-
-def csv_text(lines: Sequence[Sequence[Any]]) -> str:
-    """Return lines as CSV in which no text is a formula."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[spreadsheet_cell(cell) for cell in line] for line in lines])
-    return text.getvalue()
 
 
 def write_text(path: Path, text: str) -> Path:

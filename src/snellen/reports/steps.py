@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.atomic_write import replacing
-from snellen.errors import StorageError
+from snellen.atomic_write import write_whole
 from snellen.redaction import redact
 from snellen.reports.escape import escape_invisible
 from snellen.reports.plots.base import Plot, draw_interval, new_figure, percent_axis, series_colour
@@ -59,13 +58,7 @@ def write_steps(path: Path, title: str, series: Sequence[StepSeries], notes: Seq
         series=[(each, _rows(each)) for each in series],
         notes=notes,
     )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_text(redact(page), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", "Choose another folder with --out.") from error
-    return path
+    return write_whole(path, redact(page), "Choose another folder with --out.")
 
 
 def draw_steps(series: StepSeries, number: int) -> Plot:

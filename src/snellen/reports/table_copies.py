@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from snellen.formats.latex import latex_number, latex_table, latex_text
 from snellen.reports.failures.labels import RunLabels, label_rows
-from snellen.reports.figures import csv_text
 from snellen.reports.plots.base import Series
 from snellen.reports.tables import MetricCell, MetricRow, PublishedTable
 from snellen.reports.views import PairedView
 from snellen.scoring.metric_text import counted, percent
+from snellen.text import csv_text
 from snellen.types import Metric
 
 

@@ -5,8 +5,6 @@ Files of tables: the format follows from the file's suffix or is named, and the 
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
@@ -19,10 +17,10 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from snellen.atomic_write import replacing
+from snellen.atomic_write import write_whole
 from snellen.engine.output_file import FORMS, require_output_file
 from snellen.engine.run_folder import RunFolder
-from snellen.errors import SnellenError, StorageError, UsageError
+from snellen.errors import SnellenError, UsageError
 from snellen.formats.latex import latex_number, latex_table, latex_text
 from snellen.redaction import redact
 from snellen.runs.answer_view import run_names
@@ -35,7 +33,7 @@ from snellen.runs.status import present_state
 from snellen.scoring import statistics
 from snellen.scoring.metric_text import percent
 from snellen.scoring.scores import Scores
-from snellen.text import one_line, pretty_json, spreadsheet_cell
+from snellen.text import csv_text, one_line, pretty_json
 from snellen.types import Metric
 
 RULE = (
@@ -591,9 +589,7 @@ def as_csv(table: ResultTable, digits: int = 1) -> str:
                 remarks.append(f"{_benchmark_title(column, several)}: {_remark(cell)}")
         runs = dict.fromkeys(cell.run for cell in row.cells if cell is not None)
         lines.append([*line, ", ".join(runs), " | ".join(dict.fromkeys(remarks))])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[spreadsheet_cell(cell) for cell in line] for line in lines])
-    return text.getvalue()
+    return csv_text(lines)
 
 
 def as_json(table: ResultTable, digits: int = 1) -> str:
@@ -692,11 +688,4 @@ def write_table(
         raise UsageError(f"there is no table format {format!r}", f"There is: {', '.join(TABLE_FORMATS)}.")
     endings = [suffix for suffix, form in SUFFIXES.items() if form == name]
     path = require_output_file(out, "--out", endings, inputs)
-    text = render_table(table, name, digits)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", "Choose another --out.") from error
-    return path
+    return write_whole(path, render_table(table, name, digits), "Choose another --out.")

@@ -10,8 +10,6 @@ neither 0.5 nor anything else that an area could be taken for.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.atomic_write import replacing
-from snellen.errors import StorageError
+from snellen.atomic_write import write_whole
 from snellen.features.probes.calibration import (
     BINS,
     Calibration,
@@ -35,7 +32,7 @@ from snellen.features.probes.protocol import learnt_classes
 from snellen.features.store.labels import Labels, find_columns
 from snellen.scoring.statistics import mean_of
 from snellen.scoring.statistics.bootstrap import percentile_interval
-from snellen.text import spreadsheet_cell
+from snellen.text import csv_text
 from snellen.types import Metric
 
 
@@ -91,17 +88,7 @@ class Confusion(Struct, frozen=True, eq=False):
 
     def save(self, path: Path) -> Path:
         """Write the table as CSV, whole or not at all. Raises StorageError."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(
-            [spreadsheet_cell(cell) for cell in row] for row in self.table()
-        )
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as part:
-                part.write_text(text.getvalue(), encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {error.strerror}", "Choose another file.") from error
-        return path
+        return write_whole(path, csv_text(self.table()), "Choose another file.")
 
 
 def count_confusions(labels: Labels, targets: NDArray[Any], predicted: NDArray[Any]) -> Confusion:

@@ -5,17 +5,15 @@ Sweeps over k or layers as curves: one file of a plot (SVG, PDF) or of its point
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snellen.atomic_write import replacing
+from snellen.atomic_write import write_whole
 from snellen.errors import StorageError, UsageError
 from snellen.reports.features.page import JoinedView, StoreView, draw_plots, metric_groups, says_sees_lines
-from snellen.reports.figures import csv_text, require_folder, write_figures, write_text
+from snellen.reports.figures import require_folder, write_figures, write_text
 from snellen.reports.plots.base import (
     draw_interval,
     legend_height,
@@ -27,6 +25,7 @@ from snellen.reports.plots.base import (
 )
 from snellen.reports.plots.svg import inline_svg, page_style, saving_figures
 from snellen.reports.table_copies import lines_as_latex, metric_lines, metrics_as_latex
+from snellen.text import csv_text
 from snellen.types import Metric
 
 ENDINGS = (".svg", ".pdf", ".csv")
@@ -62,19 +61,16 @@ def sweep_lines(metrics: Sequence[Metric]) -> tuple[str, dict[str, list[SweepPoi
 def write_sweep(metrics: Sequence[Metric], path: Path) -> Path:
     """Write the curve of a sweep. Raises UsageError if nothing is swept, StorageError if the file cannot be written."""
     axis, lines = sweep_lines(metrics)
+    if path.suffix.lower() == ".csv":
+        rows = [
+            [name, int(x), "" if metric.value is None else metric.value, *(metric.ci95 or ("", "")), metric.n]
+            for name, line in lines.items()
+            for x, metric in line
+        ]
+        head = ["metric", axis.partition(" ")[0], "value", "low", "high", "n"]
+        return write_whole(path, csv_text([head, *rows]), "Choose another file.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix.lower() == ".csv":
-            text = io.StringIO()
-            table = csv.writer(text, lineterminator="\n")
-            table.writerow(["metric", axis.partition(" ")[0], "value", "low", "high", "n"])
-            for name, line in lines.items():
-                for x, metric in line:
-                    ends = metric.ci95 or ("", "")
-                    table.writerow([name, int(x), "" if metric.value is None else metric.value, *ends, metric.n])
-            with replacing(path) as part:
-                part.write_text(text.getvalue(), encoding="utf-8", newline="\n")
-            return path
         with saving_figures(path.parent, (path.suffix.lower().removeprefix("."),)), page_style():
             draw_sweep(axis, lines, path.stem)
     except OSError as error:
