@@ -48,7 +48,6 @@ def controlled(benchmark: Benchmark, control: str) -> Benchmark:
     Its digest stays that of the samples as the benchmark has them, and `study` names the control in the fingerprint.
 
     Args:
-        benchmark: whose samples are changed.
         control: `text` (no pictures), `options` (no pictures, no question), `other` (the pictures of another sample), or
             `shuffle-K` (the K-th drawn order of the options, K from 1 to 16).
 

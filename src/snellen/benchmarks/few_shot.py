@@ -98,7 +98,6 @@ def choose_examples(
     """Choose the few-shot examples of a run. The same data, pool and seed give the same examples.
 
     Args:
-        benchmark, benchmark_name, data: what is tested.
         count: examples before each question.
         named: the pool; None: the one that the benchmark declares.
         draw: `fixed` or `each`.
@@ -236,9 +235,7 @@ def find_pool(benchmark: Benchmark, benchmark_name: str, data: Data, named: str 
     """Return the pool that the user names, or that the benchmark declares.
 
     Args:
-        benchmark: what is tested.
         benchmark_name: its name as in the run's record.
-        data: the tested data.
         named: `KEY=VALUE` is the same benchmark with another setting (`split=train`, `seed=7`); else a file or folder,
             or `hf:owner/name`; None: the pool that the benchmark declares.
 
@@ -412,7 +409,6 @@ def same_content(drawn: list[Sample], tested: Iterable[Sample]) -> dict[int, str
 
     Args:
         drawn: samples of the pool, in the order in which they may be shown.
-        tested: the samples of the benchmark.
     """
     reasons: dict[int, str] = {}
     texts: dict[bytes, list[int]] = {}

@@ -59,10 +59,6 @@ def read(text: str, place: str) -> tuple[Published, ...]:
     metric that is also held against the human row, `numbers` those whose values are points or counts. A metric
     `published/…` is none of Snellen's.
 
-    Args:
-        text: TOML.
-        place: what to call it in messages.
-
     Raises:
         DataError: not TOML, a member is missing or unknown, or a row does not fit its table.
     """
@@ -129,7 +125,6 @@ def column(published: Published, member: str) -> Published:
     that begins with headings and a colon ("Mat, Trk: …") is about these.
 
     Args:
-        published: the suite's table.
         member: the member's short name, `oc-cnt`.
 
     Raises:

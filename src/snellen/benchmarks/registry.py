@@ -391,7 +391,6 @@ def unknown_name(
     """Build the error for a name that is no benchmark: what it is, what was expected, and the command to type.
 
     Args:
-        name: as typed.
         near: gives the names of benchmarks that are like another one.
         known: the names of all benchmarks.
         declared: the names of those of the catalogue.

@@ -38,7 +38,6 @@ def structured(benchmark: Benchmark, schema: Mapping[str, Any] | str) -> Benchma
     """Return the benchmark with a schema of the reply in each prompt; itself where it has this one already.
 
     Args:
-        benchmark: whose questions are asked.
         schema: as `checked_schema` returns it.
     """
     if benchmark.study.get("schema") == schema:

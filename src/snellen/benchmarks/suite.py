@@ -67,7 +67,6 @@ def suite(
         name: the suite's name; members are usually called `<name>/<something>`.
         members: the benchmarks, in order; their short names must differ.
         version: raised whenever the set of members changes; members' own versions are added to it.
-        about: as for any benchmark.
         summarize: what the scores sum up to; None: see `by_member`.
         results, published, exports, overall, headline: as for any benchmark. Rubrics are the members'.
         fit: a member's short name and the user's settings to the settings of that member.

@@ -124,7 +124,6 @@ async def search_all(
     """Search for every image without a recorded search; each result is on disk before the next search.
 
     Args:
-        search: the reverse image search.
         engine: what it is called; goes into the record.
         notify: gets one line for a search that failed; its candidate stays undecided and is searched for again.
 

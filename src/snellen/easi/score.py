@@ -45,7 +45,6 @@ def score_result(result: BenchmarkResult, profile: str, each: RowSink = lambda *
 
     Args:
         result: as located by `locate_results`.
-        profile: the scoring profile.
         each: receives every row.
 
     Raises:

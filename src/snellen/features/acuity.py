@@ -464,9 +464,6 @@ def encoder_threshold(
     """Measure both readouts of one condition.
 
     Args:
-        condition: what is drawn.
-        encode: pictures to features.
-        settings: see there.
         scale: length from another condition, as in `Scene`.
         answers: the same condition of a run; its drawings need not be these.
         done: called with the number of drawings after each level.

@@ -136,9 +136,6 @@ def _unbiased(x: _Rows, y: _Rows) -> float:
 def store_representations(stores: Sequence[tuple[str, Features]], *, layers: bool = False) -> dict[str, NDArray[Any]]:
     """Return the representations of some outputs by name; with `layers` each block of `NAME_lastN` on its own.
 
-    Args:
-        stores: name and features of each output.
-
     Raises:
         DataError: an output's width is no multiple of its number of blocks.
     """

@@ -92,10 +92,6 @@ def share_rows(stores: Sequence[Features], names: Sequence[str]) -> tuple[list[F
 
     Rows are matched by split and id.
 
-    Args:
-        stores: of different encoders or outputs.
-        names: of the stores, for messages.
-
     Returns:
         The stores, and one sentence for each whose rows were left out.
 

@@ -206,7 +206,6 @@ def says_sees(
     Args:
         sees: right or wrong, row by row.
         says: scores, answer by answer.
-        join: see above.
         sees_from, says_from: accuracy above chance from which a class counts as seen, as said; 0 to 1.
 
     Raises:

@@ -99,7 +99,6 @@ def class_embeddings(
     """Embed classes by their prompts: [classes, d] of length 1.
 
     Args:
-        names: of the classes.
         templates: texts with one `{}` for the name; several are ensembled.
         encode: texts to [n, d] of length 1.
 

@@ -135,7 +135,6 @@ def open_detector(name: str, device: str = "auto", least: float = 0.1) -> Detect
 
     Args:
         name: `hf:NAME`, a folder, or `face_recognition`.
-        device: where it computes.
         least: the lowest score of a box.
 
     Raises:

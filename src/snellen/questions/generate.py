@@ -441,7 +441,6 @@ def level_questions(
     """Yield the questions of each attribute; images that have every value of it are skipped.
 
     Args:
-        attributes: see `read_attributes`.
         order: image to its number in the set.
         seed: seeds which of several values is asked for.
         every: a choice lists all values, those whose names hold another's too.

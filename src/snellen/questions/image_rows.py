@@ -216,7 +216,6 @@ def read_rows(path: Path, classes: Sequence[str] | None = None) -> Images:
     A first line whose image is called `image`, `path` or `file` is a heading.
 
     Args:
-        path: the table.
         classes: names by index, where labels are indices.
 
     Raises:

@@ -281,7 +281,6 @@ def write_linking(
 
     Args:
         out: the set's folder; sets of several cues may share one.
-        rows: by subtask.
         settings: for `built_<cue>.json`.
         media: by name as the rows refer to it; a tree is where the file of that name is read.
 

@@ -61,10 +61,8 @@ def blocks(
     """Split a file into blocks of 32,768 questions.
 
     Args:
-        part: what is asked.
         images, sources: neutral name and path of every image, by the index that the part uses.
         noun: what the thing in the image is called.
-        templates: the wording.
     """
     for start in range(0, len(part), ROWS):
         rows = slice(start, start + ROWS)

@@ -28,9 +28,7 @@ def write_leakage_page(found: Panel, runs: Mapping[str, Run], out: Path) -> Path
     """Write the page of a panel as one self-contained file; return its path.
 
     Args:
-        found: the panel.
         runs: by condition, for the pictures and prompts as they were sent.
-        out: the file.
 
     Raises:
         StorageError: it cannot be written. MissingExtraError: matplotlib is missing.

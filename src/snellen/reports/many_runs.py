@@ -175,7 +175,6 @@ def score_matrices(
     """Build the matrices of the runs' first profiles, and those of their other profiles.
 
     Args:
-        runs: of the page.
         every: every run under every profile.
         first: every run under its first profile.
         diagnosis: whether rows are the metrics that diagnose, or the others.

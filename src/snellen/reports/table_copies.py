@@ -29,7 +29,6 @@ def metrics_copy(title: str, columns: Mapping[str, Mapping[str, Metric]], kind: 
     """Return a table of metrics by runs or stores.
 
     Args:
-        title: of the table.
         columns: name of a run or store to its metrics by name.
         kind: what a column is, `run` or `store`.
     """

@@ -50,7 +50,6 @@ class ThumbnailAlbum:
         """Return what the page shows for one image or clip.
 
         Args:
-            part: of the question.
             media: what the run did to images on their way to the model.
 
         Returns:
@@ -167,7 +166,6 @@ def draw_thumbnail(
     Decoded under the limits of snellen.media. Animated, turned and unusual files are always drawn anew.
 
     Args:
-        image: the image.
         long_side: its longest side in pixels; smaller images keep their size.
         keep_bytes: size up to which a plain file is returned unchanged; 0: every image is drawn anew, so that nothing of
             an untrusted file but its pixels is left.

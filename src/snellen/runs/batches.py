@@ -56,7 +56,6 @@ def list_batches(path: str | Path, *, recorded: bool = False, trust: bool = Fals
     """Return the batches of a run, with the service's word on the open ones.
 
     Args:
-        path: the run's folder.
         recorded: ask no service, and return the last state in the log.
         trust: as for `snellen.load_run`.
 
@@ -279,7 +278,6 @@ def read_results(
     """Record the results in files of the form of OpenAI's batches, each sample once, and score the run.
 
     Args:
-        folder: of the run.
         files: any order, whole or in part, read before or not.
         ended: there will be no more results, so that requests without one are asked again.
         data, images: where the benchmark's files lie now, if they were moved.

@@ -134,9 +134,7 @@ def compare_pair(
     """Compare two runs on the questions that both have a score for, paired by question.
 
     Args:
-        baseline: what is compared with.
         other: what is compared; differences are its own minus the baseline's.
-        profile: a scoring profile of the benchmark.
         by: meta columns to slice by, where they are there; None: as for `compare`.
         metric: a metric of the benchmark to compare as well, by the cluster bootstrap of the pair.
         flips: collect the questions on which the two differ.

@@ -260,7 +260,6 @@ def compare_parts(
 
     Args:
         scores: the baseline's, which have the meta.
-        paired: the two runs.
         by: meta columns to slice by, where they are there.
         cluster: what the rows of a cluster share, in words.
         test: `statistics.compare`, or `compare_on_page`.

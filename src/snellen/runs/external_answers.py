@@ -92,10 +92,7 @@ def score_file(
     file and in the benchmark: next to nothing where both go in the same order.
 
     Args:
-        file: the answers.
         benchmark: whose questions they answer.
-        data: where those lie.
-        scorers: profile to scorer.
         id_is: what the file's ids are: `id` (the sample's), `position` (0 for the first sample), `ordinal` (1 for it), or a
             meta field.
         each: sees every scored row.
@@ -162,11 +159,8 @@ def score_results(
     """Score rows that bring their questions along (`Benchmark.results`), in the order of the file.
 
     Args:
-        path: the file, for messages.
         pairs: (sample, record) of each row.
-        benchmark: whose questions they answer.
         data: where those lie; without a path the file is taken to answer all there is.
-        scorers: profile to scorer.
         problems: what the reader has found odd.
         each: sees every scored row.
         verdicts: a judge's replies by `record_name`.

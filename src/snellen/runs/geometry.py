@@ -237,7 +237,6 @@ def differing_region(
     axis of CIELAB along which the mean colours differ most.
 
     Args:
-        sample_id: of the item.
         first, second: [height, width, 3] code values.
     """
     if first.shape != second.shape:

@@ -42,8 +42,6 @@ def choose_reading(
     """Choose how a file's ids are read.
 
     Args:
-        file: the answers.
-        survey: its ids.
         benchmark, data: whose samples they belong to.
         id_is: the user's choice; None: find it. `index` without a field of that name counts from 0 or from 1, as the file
             does.

@@ -100,7 +100,6 @@ def rank_runs(sides: Sequence[ComparedRun], profile: str, *, alpha: float = ALPH
 
     Args:
         sides: two to MOST_RUNS runs.
-        profile: a scoring profile of the benchmark.
         alpha: adjusted p-values below this tell two runs apart.
         force: rank even runs of other questions, by the ids that all share.
 
@@ -127,7 +126,6 @@ def rank_entries(
 
     Args:
         entries: two to MOST_RUNS runs.
-        profile: the profile that they were scored under.
         cluster: what the rows of a cluster share, in words.
         alpha: as for `rank_runs`.
         test: the test of a pair, called with its two scores and the clusters; None: `statistics.compare`.

@@ -69,7 +69,6 @@ def reproductions(run: Run, profile: str | None = None, more: Sequence[Published
     """Set each published table about a run's benchmark beside the run's own figures.
 
     Args:
-        run: the run.
         profile: one scoring profile; None: that of the published figures where it is known, else the nearest one.
         more: tables beside those that the benchmark knows.
 
@@ -94,7 +93,6 @@ def part_of(run: Run, own: Iterable[Metric] = (), questions: int | None = None) 
     """Return why a run is a part of its set and no reproduction, in words; empty for a whole one.
 
     Args:
-        run: the run.
         own: its metrics; what has no score lowers their coverage.
         questions: how many questions published figures are over; None: nobody says.
     """

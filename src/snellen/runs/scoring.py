@@ -305,9 +305,6 @@ def scores_of(
     Under the profile `strict`, a reply that the scorer leaves unread is scored by what a reader said of it, if one was asked.
 
     Args:
-        benchmark: whose sample it is.
-        sample, record: question and answer.
-        scorers: profile to scorer.
         verdicts: a judge's and a reader's replies by `record_name`; what is for a judge and has none is unscored.
     """
     rubric = None if benchmark.rubric is None else rubric_for(benchmark, sample, record, verdicts)
@@ -635,9 +632,7 @@ def summarize(
     """Score every pair under every profile and summarize.
 
     Args:
-        benchmark: whose samples they are.
         pairs: samples with their records.
-        scorers: profile to scorer.
         expected: how many records a complete run has; None: these are all.
         each: sees one row at a time, for files and galleries.
         verdicts: a judge's replies by `record_name`, for samples that the benchmark has rubrics for.

@@ -160,7 +160,6 @@ def find_benchmark(spec: RunSpec, folder: RunFolder | None = None, *, trust: boo
     """Find the benchmark that a spec names; a judge's is built from the run that it is about.
 
     Args:
-        spec: what is run.
         folder: the run folder that the spec comes from, for messages.
         trust: the spec may name code to import; the user typed it, or trusts the folder's author.
 

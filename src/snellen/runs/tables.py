@@ -70,7 +70,6 @@ def best_run(runs: Sequence[ColumnRun], profile: str, cache: ScoreCache, *, head
 
     Args:
         runs: of the same questions.
-        profile: the scoring profile.
         cache: scores of other columns, and afterwards of this one.
         headline: the metric is the benchmark's first one, so that more is better.
     """
@@ -673,7 +672,6 @@ def write_table(
     """Write a table to a file, whole or not at all, and return its path.
 
     Args:
-        table: the table.
         out: the file; its suffix names the format unless `format` does.
         format: one of `TABLE_FORMATS`.
         digits: decimals of percentages and points.

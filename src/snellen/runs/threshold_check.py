@@ -96,9 +96,7 @@ class Threshold(Struct, frozen=True):
         """Return the name of the metric that this is about in a run; None if it is about another benchmark.
 
         Args:
-            benchmark: the run's.
             benchmarks: those of all runs that are checked together.
-            metrics: the run's.
         """
         about, colon, name = self.name.partition(":")
         if self.name in metrics or not colon or about not in {benchmark, *benchmarks}:
@@ -189,8 +187,6 @@ def check_thresholds(
 
     Args:
         run: the folder or file, for messages.
-        benchmark: the run's.
-        metrics: profile to metrics.
         thresholds: what they must reach.
         benchmarks: those of all runs that are checked together.
 
@@ -341,8 +337,6 @@ def forecast_metrics(
     same each time, no reply adds another one.
 
     Args:
-        benchmark: whose samples are asked.
-        spec: the run.
         profile: what the user typed after --profile.
         wanted: names to look for; few samples are looked at if those have them all.
 

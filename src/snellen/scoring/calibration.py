@@ -125,9 +125,7 @@ class ConfidenceRows:
         """Add an answer; one without a confidence is left out, and lowers the coverage.
 
         Args:
-            kind: that of the question.
             cluster: what it shares with others: its group, else its own id.
-            score, probabilities: of the answer.
         """
         confidence = confidence_of(kind, score, probabilities)
         if confidence is None or probabilities is None:

@@ -76,7 +76,6 @@ def span(ends: tuple[float, float] | None, form: str = ".3f", *, scale: float = 
     """Format an interval as `0.301 – 0.954`; empty for None.
 
     Args:
-        ends: the interval.
         form: format of each end, such as `.3f` or `+.1f`.
         scale: factor of each end; 100 writes a fraction in per cent.
     """

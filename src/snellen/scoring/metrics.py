@@ -27,9 +27,7 @@ def balanced_accuracy(
     """Return the mean over targets of the mean score on each target; a constant answer scores 1 / targets.
 
     Args:
-        scores: one row a sample and repeat.
         by: the meta column that holds the target.
-        name: the metric's name.
         chance: 1 / targets unless given.
     """
     column = scores.meta.get(by)
@@ -43,7 +41,6 @@ def majority(scores: Scores, by: str = "target", name: str = "majority", *, with
     Args:
         scores: one row per sample and repeat; rows without a target are omitted and lower the coverage.
         by: the meta column that holds the target.
-        name: the metric's name.
         within: a meta column; the constant is chosen separately for each of its values (and for rows without one).
     """
     column, block = scores.meta.get(by), scores.meta.get(within)
@@ -64,7 +61,6 @@ def breakdown(
     """Return accuracy for each combination of meta values, in alphabetical order.
 
     Args:
-        scores: one row per sample and repeat.
         by: meta columns; ("kind", "level") gives `accuracy/short/species`. Rows that lack one of them are omitted.
         name: the part of the metrics' names before the first slash.
         chance: chance levels by the slice's name without `name/`; default: those of the rows' meta.
@@ -86,7 +82,6 @@ def standard(scores: Scores, by: Sequence[Sequence[str]] = (("kind",),)) -> list
     """Return accuracy, its slices, and the shares of unparseable (`invalid`) and failed (`error`) replies.
 
     Args:
-        scores: one row per sample and repeat.
         by: slices, each a tuple of meta columns: (("kind",), ("kind", "level")).
     """
     metrics = [accuracy(scores)]

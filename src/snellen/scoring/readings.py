@@ -120,7 +120,6 @@ def score_reading(sample: Sample, reply: str, said: str, scored: Callable[[str],
     """Score a reply by what a reader says of it.
 
     Args:
-        sample, reply: question and answer.
         said: the reader's own reply.
         scored: the profile's scorer, which reads the quote in place of the reply.
         unread: the score by the rules alone.

@@ -96,7 +96,6 @@ def opened(source: Path | bytes, name: str | Path) -> Iterator[ArrowReader]:
 
     Args:
         source: a path, or the file's bytes.
-        name: the file, for messages.
     """
     import pyarrow as pa
 

@@ -69,7 +69,6 @@ def digest(path: Path | str, *, sampled: bool = False) -> str:
     size and its content's digest. Links are followed; files that are not regular are an error.
 
     Args:
-        path: file or folder.
         sampled: for files too large to read even once: `sampled:` and SHA-256 of the size and of 64 pieces of 1 MiB,
             evenly spaced, including the first and last bytes. A change between the pieces goes unnoticed; the prefix
             says so in the fingerprint.

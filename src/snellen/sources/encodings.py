@@ -65,7 +65,6 @@ def text_stream(blob: Blob, encoding: str = "") -> tuple[IO[bytes], bool]:
     """Open a text file as UTF-8 whose lines end with a line feed, and say whether its bytes are those of the file.
 
     Args:
-        blob: the file.
         encoding: as the user names it; empty: that of its byte order mark, else UTF-8.
     """
     file = stream(blob)

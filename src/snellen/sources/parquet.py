@@ -72,8 +72,6 @@ def opened(source: Path | bytes, name: str | Path, hint: str = FETCH_AGAIN, row:
 
     Args:
         source: a path, or the file's bytes.
-        name: the file, for messages.
-        hint: the errors' hint.
         row: number of the first row that is going to be read, from 0.
 
     Raises:

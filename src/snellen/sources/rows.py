@@ -393,8 +393,6 @@ def encodable(
 
     Args:
         rows: (line, row or error).
-        file: its name in messages.
-        hint: the errors' hint.
         quote: quote the half in messages; False where texts are secret.
     """
     for line, row in rows:

@@ -20,10 +20,6 @@ def member_name(name: str, where: str) -> str:
     Refused: absolute names, `..`, backslashes, drive letters, control characters (including NUL), the empty name, more
     than 4,096 characters. They are refused rather than repaired: a repaired name may be another member's.
 
-    Args:
-        name: as in the data.
-        where: the owner of the name, for the message.
-
     Raises:
         UnsafeArchiveError: with the name and the violated rule.
     """
@@ -61,7 +57,6 @@ def within(root: Path | str, relative: str, allow: Iterable[Path] = ()) -> Path:
     """Return the path of `relative` under `root`, after checking that symbolic links stay inside.
 
     Args:
-        root: a folder.
         relative: a name from data.
         allow: further folders that links may lead into (the hub's cache keeps contents beside the snapshot).
 

@@ -54,7 +54,6 @@ def open_text_table(source: Blob, encoding: str = "") -> TextTable:
     A row that cannot be read is yielded as its error. An error that concerns the whole file is raised.
 
     Args:
-        source: the file.
         encoding: as the user names it; empty: that of its byte order mark, else UTF-8.
 
     Raises:

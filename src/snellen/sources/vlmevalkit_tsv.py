@@ -141,7 +141,6 @@ def by_end_of_path(name: str, at: str, find: Callable[[str, str], Blob], least: 
 
     Args:
         name: the path as the row gives it.
-        at: file and line, for messages.
         find: looks for a path (given it and `at`); Unreadable if nothing is there.
         least: minimum number of equal path parts, including the file's own name.
     """

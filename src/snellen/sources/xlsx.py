@@ -89,8 +89,6 @@ def open_sheet(blob: Blob, name: str, sheet: str | None = None) -> Sheet:
     """Find the table of a workbook; of a file it is kept while the file stays as it is.
 
     Args:
-        blob: the workbook.
-        name: the file, for messages.
         sheet: the sheet; None: the first visible one with a header.
 
     Raises:

@@ -271,7 +271,6 @@ def sheet_pictures(parts: ZipFile, sheet: str, rich_cells: Mapping[Place, int], 
         parts: the workbook, whose XML was scanned.
         sheet: the sheet's part.
         rich_cells: number of the metadata of each cell with a rich value, from 1.
-        name: the file, for messages.
     """
     found = SheetPictures()
     workbook = _Parts(parts, name)

@@ -88,7 +88,6 @@ def compare_conditions(
     """Return the comparison of each condition that both runs have, in the order of the first.
 
     Args:
-        first, second: results of both runs.
         scores: sample id to score (0 or 1) of both runs, where they have the same questions; for the paired test.
     """
     others = {result.condition.key: result for result in second}

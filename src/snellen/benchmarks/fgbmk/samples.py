@@ -113,8 +113,6 @@ def context_of(member: Member, file: str, classes: Collection[str], image_paths:
     """Return what the rows of one member share, without images.
 
     Args:
-        member: theirs.
-        file: its name, for messages.
         classes: the classes of its rows, where they are short answers.
         image_paths: their images, where these tell a taxonomy.
     """

@@ -62,7 +62,6 @@ def path(dataset: str, image: str, name: str, depth: int) -> str:
 
     Args:
         dataset: as in its benchmarks' names.
-        image: path of the image.
         name: its true class at that depth, lower case.
         depth: how many levels are coarser.
     """

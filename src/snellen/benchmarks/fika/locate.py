@@ -194,8 +194,6 @@ def row_images(value: Any, pictures: Pictures, at: str) -> list[Blob]:
 
     Args:
         value: what the row's field for the image holds: a path, an object with one, or a list of these.
-        pictures: where they are.
-        at: file and row, for messages.
 
     Returns:
         A blob each; an Unreadable, which names the row alone, where it cannot be had.

@@ -49,7 +49,6 @@ def options_of(value: Any, separator: str = "") -> dict[str, str]:
     """Return letter to text; empty for an empty cell.
 
     Args:
-        value: the cell.
         separator: what stands between options of a text; empty: found from the text.
 
     Raises:
@@ -233,7 +232,6 @@ def letter_of(value: Any, options: Mapping[str, str], convention: str) -> str | 
     """Return the letter of the option that an answer names under a convention; None if it names none.
 
     Args:
-        value: the answer.
         options: letter to text.
         convention: `letter`, `text`, `index0`, `index1`, or `bool` for options that say yes and no.
     """

@@ -124,9 +124,7 @@ def recognise(
 
     Args:
         header: the columns that are known before the rows.
-        rows: the first rows.
         mapping: role to column, as the user says; see `parse_map`.
-        name: the table, for messages.
 
     Raises:
         UsageError: two columns could have one role, a role that is needed has no column, or a mapped column is missing.

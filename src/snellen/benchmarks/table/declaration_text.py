@@ -23,7 +23,6 @@ def declaration_text(declared: Declaration, comments: Mapping[str, str] = {}) ->
     """Return a declaration as TOML.
 
     Args:
-        declared: the declaration.
         comments: by key, such as `rows.answer`, the comment above it; by section, such as `rows`, the one at its head; the
             empty key names the comment at the head of the file.
 

@@ -124,7 +124,6 @@ def image_root(
     Args:
         table: the folder of the table, or the archive that holds it.
         images: --images.
-        within: see ImageRoot.
         archives: further archives of images.
 
     Raises:
@@ -154,8 +153,6 @@ def images_of(value: Any, root: ImageRoot, references: References | None = None)
     """Return the images of a cell, in their order; empty for an empty cell.
 
     Args:
-        value: the cell.
-        root: where names are looked for.
         references: returns the images of the row with an id; None: ids mean nothing here.
 
     Raises:

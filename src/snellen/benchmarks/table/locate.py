@@ -65,7 +65,6 @@ def locate_table(source: Source, data: Data, base: Path = Path()) -> LocatedTabl
     """Find the files of a table. `--data` takes the place of the declared source.
 
     Args:
-        source: the declared source.
         data: the user's settings: `file`, `config` and `split` choose among several files.
         base: the folder at which relative paths of the source begin.
 

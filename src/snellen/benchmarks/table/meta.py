@@ -35,8 +35,6 @@ def group_keys(groups: Mapping[str, tuple[str, ...] | Group], cells: Lookup, row
     """Return the key of every row in every group; "" for a row that is in none.
 
     Args:
-        groups: as declared.
-        cells: see `Lookup`.
         rows: how many rows there are.
 
     Raises:
@@ -161,7 +159,6 @@ def group_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list
     """Return for each row the keys of its groups, by the names of their meta columns.
 
     Args:
-        declared: the declaration.
         rows: the rows in the order of the file; of each only the columns that the groups are made from are read.
 
     Raises:

@@ -46,7 +46,6 @@ def shown(images: Sequence[Blob], cell: Any, rule: DocumentsRule) -> list[Blob]:
     """Return the images of a row with the pages of each PDF in its place.
 
     Args:
-        images: the images and PDFs.
         cell: which pages of PDFs are shown, in the order of the document's pages or of the cell; empty: all.
         rule: resolution, and the limit, behind which pages are left out.
 
@@ -121,7 +120,6 @@ def documents_note(omitted: Mapping[str, int], rule: DocumentsRule) -> str:
 
     Args:
         omitted: the digest of each PDF to how many of its pages are left out.
-        rule: resolution and limit.
     """
     if not omitted:
         return ""

@@ -32,8 +32,6 @@ def prompt_text(
     """Return the text of a prompt, with its image marks.
 
     Args:
-        style: as declared.
-        question: the question.
         options: letter to text; empty for an open question.
         hint: a text before the question; empty without one.
         cells: the row's cells, for `by` and `only_when`.
@@ -160,7 +158,6 @@ def requested_prompt(
     Args:
         style: as declared, with `{request}` or `{space}`.
         asks: what writes the prompts of bare questions, with and without the space of coordinates.
-        question: the question.
     """
     style = _style_of(style, question.cells)
     bare = structs.replace(question, question="", hint="", images=(), videos=(), options={})

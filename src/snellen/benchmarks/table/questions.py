@@ -166,7 +166,6 @@ class QuestionReader:
         Args:
             row: the row, or why it cannot be read.
             number: its number, from 0.
-            place: its place, for messages.
         """
         if isinstance(row, DataError):
             return OmittedRow(place, "", row.message)

@@ -83,7 +83,6 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
     """Open a table.
 
     Args:
-        source: the declared source.
         data: the user's settings: --data takes the place of the source, --images names the folder of the images.
         base: the folder at which relative paths of the source begin.
 

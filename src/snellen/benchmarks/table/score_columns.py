@@ -146,7 +146,6 @@ def score_columns(scores: Scores, groups: Sequence[str], repeated: Mapping[str, 
     """Return the arrays of scores.
 
     Args:
-        scores: one row a sample and repeat.
         groups: names of the declared groups.
         repeated: meta columns that hold lists, for each element of which a row counts once, to their separators.
     """

@@ -83,7 +83,6 @@ def vqa_rows(
     Args:
         value: the parsed questions.
         annotations: the parsed annotations; None: there is no such file.
-        name, beside: the names of the two files, for messages.
 
     Raises:
         DataError: there are no annotations, or the file is none.

@@ -69,7 +69,6 @@ def text_writer(
     """Return what makes the texts of prompts, with their image marks.
 
     Args:
-        style: words around the question.
         in_question: the question holds its options, and is sent as it is.
         form: how truth questions are answered, `yes/no` or `T/F`.
         language: the code of the language of the request.

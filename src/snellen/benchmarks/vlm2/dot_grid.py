@@ -268,7 +268,6 @@ class Boxes(Struct, frozen=True):
         """Return the part of an image that its box encloses, cut when it is read.
 
         Args:
-            blob: the image.
             name: its path as the question's row gives it.
             margin: kept on each side, as a fraction of the box's width (left, right) and height (above, below).
 

@@ -30,7 +30,6 @@ def sample(subtask: Subtask, row: Mapping[str, Any], prompt: Prompt, turn: int =
     `row`: the row itself without its images, for exports.
 
     Args:
-        subtask: which of the nine.
         row: `q_id` or `vid`, `gt_answer`, `question` and whatever else there is; nothing about it is trusted.
         prompt: what is shown; an empty one for rows of results.
         turn: 0 for the first row with this id.

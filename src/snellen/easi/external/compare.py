@@ -59,7 +59,6 @@ def differences(
 
     Args:
         run: our run of the replies; its summary is written.
-        job: the benchmark.
         theirs: the harness's figures.
         scored: its files that say what it gave each row.
         profile: our profile of it.

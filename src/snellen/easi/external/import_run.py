@@ -89,10 +89,7 @@ def keep(
     """Write a run of the answers; an earlier run is replaced completely, unless it has more replies.
 
     Args:
-        folder: where.
-        job: the benchmark.
         answers: its files; questions and replies are read once each.
-        identity_: `identity`'s.
         expected: how many questions each part has; None: nobody says.
         model: who answered, for people.
         about: what else is recorded: the command, its end, the harness's own figures.

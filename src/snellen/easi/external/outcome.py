@@ -86,7 +86,6 @@ def faults(lines: Iterable[str], names: Sequence[str] = ()) -> dict[str, list[Lo
     """Return errors by benchmark, the first three distinct ones each; unassigned ones under the empty name.
 
     Args:
-        lines: the log.
         names: what the harness calls the benchmarks; a line is of the longest name in it.
     """
     by_name: dict[str, list[LoggedError]] = {}
@@ -212,7 +211,6 @@ def made(
     Args:
         harness, job: who was to ask what.
         base: how the command ended, and what its log says.
-        files: its files.
         problems: what is odd about them.
 
     Raises:

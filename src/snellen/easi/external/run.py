@@ -141,7 +141,6 @@ def run_backend(
 
     Args:
         name: `lmms-eval` or `vlmevalkit`.
-        settings: how it is driven.
         benchmarks: our names, or EASI's keys.
         tell: gets a line about each step, and with `verbose` what the harness says.
         log: all that it says; None: <out>/<harness>-<model>/<harness>.log.

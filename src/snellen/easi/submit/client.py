@@ -60,7 +60,6 @@ def send_by_blob(
 
     Args:
         payload: what easi_results.json holds.
-        archive: the zip.
         token: of huggingface.co; it goes to the leaderboard and never to the blob store.
         endpoint, timeout_s, waits_s, say: as for `client.send`; the paths of the other steps follow from the endpoint's.
 
@@ -286,7 +285,6 @@ def send(
     Args:
         request: what `multipart` made.
         token: of huggingface.co; goes into the Authorization header.
-        endpoint: where to.
         timeout_s: for one try, from the connection to the last byte.
         waits_s: how long to wait before each further try; a server's Retry-After counts where it is longer.
         say: is told of each failed try, one line.

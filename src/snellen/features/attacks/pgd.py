@@ -284,9 +284,7 @@ def pgd(
         images: [n, ...] tensor or array, float32 or float64, within `bounds`.
         labels: [n] integers, columns of the logits.
         eps: radius of the ball in the units of the images, 4/255 for instance. 0 leaves the images as they are.
-        steps: how many.
         alpha: length of a step; None takes 2.5 * eps / steps.
-        norm: of the ball.
         starts: random points of the ball to begin at: uniform (linf), or a Gaussian direction times eps times a uniform
             number (l2). A point follows from seed, number of the start and the image's id alone. GivenStarts: these
             points. None: the image itself.

@@ -37,7 +37,6 @@ def open_encoder(
         outputs: what it is to give, see `Encoder`; None takes the usual ones.
         device: auto, cpu, cuda, cuda:N, mps.
         compute: precision of the weights: auto, float32, bfloat16, float16.
-        revision: of a hub repository.
         tokens: whether it is to give patch tokens too.
 
     Raises:

@@ -330,7 +330,6 @@ def find_weights(path: str, label: str, names: tuple[str, ...] = ("model.safeten
     """Return the safetensors file that a local path means: itself, or the one in a folder.
 
     Args:
-        path: file or folder.
         names: which file of a folder is taken if it has several.
 
     Raises:

@@ -96,7 +96,6 @@ def open_transformers(
 
     Args:
         name: folder or hub id.
-        label: what messages call it.
         cls: False where the checkpoint's CLS token was never trained.
 
     Raises:
@@ -343,7 +342,6 @@ def read_transform(checkpoint: Checkpoint, tower: nn.Module, label: str) -> tupl
 
     Args:
         tower: its configuration says the size where the processor does not.
-        label: what messages call the encoder.
 
     Returns:
         The transform and the processor, None if only its JSON could be read.

@@ -125,7 +125,6 @@ def probe(
         strengths: values of C (inverse penalty on the sum of losses), or penalties of the closed forms; None for the
             method's grid. One value is taken as it is.
         share, seed: of the training rows that choose among several strengths.
-        folds: of the cross-validation.
         tolerance: of the last logistic fit; None: 1e-14 in float64, 1e-5 in float32.
 
     Raises:

@@ -89,10 +89,8 @@ def rank_relevant(
     Args:
         queries: [q] rows.
         gallery: [n] rows.
-        relevance: who is relevant.
         ties: "pessimistic": items that are not relevant come first among equals; "optimistic": they come last;
             "index": the lower place in the gallery comes first.
-        pool: threads.
     """
     if not len(queries) or not len(gallery):
         return
@@ -441,7 +439,6 @@ def find_nearest(
         queries: [q] rows.
         gallery: [n] rows.
         k: 1 to n.
-        pool: threads.
 
     Returns:
         [q, k] places in the gallery, most similar first, the lower place first among equals (see `tie_width`); and

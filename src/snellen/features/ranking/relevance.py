@@ -65,7 +65,6 @@ def select_rows(chosen: RowsOf, split: Sequence[str] | NDArray[Any] | None, rows
     Args:
         chosen: row numbers, a bool mask, the name of a split, or None for all rows.
         split: [n] names of splits; needed where `chosen` is a name.
-        rows: n.
         role: "queries" or "gallery", for messages.
 
     Raises:
@@ -215,7 +214,6 @@ def junk_pairs(
     Args:
         junk: row number of a query to the row numbers of its junk.
         queries, gallery: row numbers.
-        rows: how many rows there are.
 
     Raises:
         UsageError: a row number that does not exist, or a row with junk that is no query.

@@ -206,7 +206,6 @@ def prepare_space(
         values: [n, d] as `check_values` returned it.
         rows: which rows.
         metric: "cosine" (a zero row has similarity 0 to everything) or "l2".
-        pool: threads that share the pass.
         like: take centre and scale from here, so that products of the two can be formed.
 
     Raises:

@@ -226,9 +226,7 @@ def feature_map(flat: FeatureMap, names: Sequence[str], label: str, number: int)
     """Plot rows in the plane, coloured by class if there are few.
 
     Args:
-        flat: points.
         names: [n] the class of each point.
-        label: of the store.
         number: unique on the page.
     """
     if len(flat.points) < 3:

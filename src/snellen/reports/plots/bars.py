@@ -61,8 +61,6 @@ def bar_plot(
 
     Args:
         name: of the SVG element and its files.
-        title, caption: of the plot.
-        series: one or more runs.
         unit: `share` is drawn in percent, `points` in percentage points on both sides of 0.
         counted: what bars of unit `count` count.
         chances: row to its level of chance, a dotted tick.

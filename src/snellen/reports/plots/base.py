@@ -204,7 +204,6 @@ def name_lines(axes: Axes, ends: Sequence[LineEnd], height: float, characters: i
 
     Args:
         axes: from 0 to 1.04 upwards.
-        ends: of the lines.
         height: of the figure in inches.
         characters: of a name at most.
     """

@@ -266,7 +266,6 @@ class Duplicates:
         """Remember a row.
 
         Args:
-            row: the row.
             images: a code for the content of each of its images and clips.
             about: what its options say.
         """
@@ -377,9 +376,6 @@ def check_benchmark(
     """Check the data of a benchmark; no request is sent, and each image is read once.
 
     Args:
-        benchmark: whose samples are checked.
-        data: the user's settings of the data.
-        settings: what is collected.
         name: what the user named; default: the benchmark's name.
         on_progress: receives how many images, then how many rows were read so far.
 

@@ -121,7 +121,6 @@ def example_of(
     """Return a sample as it would be sent.
 
     Args:
-        row: the row.
         image_facts: facts of its images by their keys.
         settings: how images are sent.
         restricted: the gold answer is hidden.

@@ -38,7 +38,6 @@ def write_declaration(path: Path, benchmark: Benchmark, data: Data, name: str) -
 
     Args:
         path: the file to write; relative paths in it begin at its folder.
-        benchmark: the table's.
         data: the user's settings of the data, which become part of the declaration.
         name: what the user named, for the comment at its head.
 

@@ -246,11 +246,9 @@ def _conducted(
 
     Args:
         spec: the run of its replies, without its model.
-        who: the model.
         source: the run that it is asked about.
         out: the folder of its replies; None: the usual one.
         asked: the benchmark whose samples are the source's replies, by the spec's data.
-        display: shows progress.
     """
     folder = RunFolder(out if out is not None else derived_folder(source.path, spec.benchmark))
     if folder.path.resolve() == source.path.resolve():
@@ -420,7 +418,6 @@ def appointed(model: str | Model | None, options: ModelOptions = DEFAULTS, *, op
 
     Args:
         model: KIND:NAME, or a model, which has its key; None: JUDGE_MODEL.
-        options: all else about it.
         option: what names a judge on the command line, for the message.
 
     Raises:
@@ -537,7 +534,6 @@ def extend_judged(
 
     Args:
         judged: the folder of the verdicts; nothing is done where there is no run in it.
-        source: the judged run.
         identity: what the judged run's meta would say was run, if the source were the folder that it is given.
         questions: the judge's questions about the source as it is now.
 

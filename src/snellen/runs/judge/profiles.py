@@ -139,7 +139,6 @@ def judge_lines(
     """Return a line for each profile of verdicts: who judged how many replies, and what a reader must know of it.
 
     Args:
-        source: the run.
         judged_runs: profile to the run of its verdicts.
         saved: returns the metrics that a run's folder holds, by profile.
         trust: rubric files of another user's run may be read.

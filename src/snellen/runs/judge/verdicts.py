@@ -59,7 +59,6 @@ def said_of(source: RunFolder, *, is_judged: bool) -> Verdicts | None:
     """Read what a judge and a reader said of a run's replies; None where none was asked.
 
     Args:
-        source: the run.
         is_judged: its benchmark leaves replies to a judge.
     """
     judged, asked = find_verdicts(source) if is_judged else None, find_readings(source)
@@ -110,8 +109,6 @@ class Replies(Verdicts):
         """Read the file.
 
         Args:
-            path: the file.
-            benchmark: what was judged.
             of_rows: the samples are rows of results, of which several may have one id (`id`, `id#2` ...): the second one
                 takes the second reply to that id, and where there is a single reply to it, all take that.
             id_is, data: what the file's ids are, as of `snellen score --id-is`, and where the samples lie.

@@ -145,7 +145,6 @@ def measure(
     Args:
         cells: as `cells_of` makes them.
         opened: makes the model from its options, which hold what is done to pictures; None: as the cells name it.
-        display: makes the display of a run's progress.
         note: takes a line for people.
 
     Raises:

@@ -359,7 +359,6 @@ def execute(
     Args:
         cells: as `cells_of` makes them; complete runs among them are scored and not asked again.
         limits: what may be done at once.
-        display: makes the display of a cell's progress.
         note: takes a line about a step, for people.
     """
     outcome = PlanOutcome([CellOutcome(cell) for cell in cells])

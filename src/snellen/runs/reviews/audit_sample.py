@@ -92,7 +92,6 @@ def draw(
     Args:
         population: the stratum of each reply that can be drawn; one empty name for a plain random sample.
         size: how many replies to draw.
-        seed: of the draw.
         by: the fields that make the strata.
         excluded: replies that cannot be drawn, by reason.
 

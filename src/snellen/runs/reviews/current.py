@@ -109,7 +109,6 @@ class CurrentReviews:
         """Return what the reviewers settle about a reply, and what those of the audit do.
 
         Args:
-            sample, record: the reply.
             score: its automatic score, whose verdict was reviewed.
         """
         key = (sample.id, record.repeat)

@@ -321,9 +321,7 @@ def true_score(
     """Return the score of a reply after its review.
 
     Args:
-        score: the automatic score.
         ruling: what the reviewers settled; None: there is no review.
-        rules: the user's rules.
         rescored: the score by another gold answer; None if there is no such score.
     """
     decision = None if ruling is None else ruling.decision

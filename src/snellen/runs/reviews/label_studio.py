@@ -86,8 +86,6 @@ def tasks(
     """Yield a task for each case, in the order of `keys`, with the decisions that stand; no task names the model.
 
     Args:
-        run: the run.
-        keys: which replies.
         profile: whose verdicts are reviewed; None: the benchmark's first.
         images: embed images as data URIs of at most 1,024 pixels; otherwise tasks have texts only.
         show_gold: include the gold answers of a restricted benchmark.

@@ -59,9 +59,7 @@ def review_summary(
     """Score a run under `reviewed`, `audited` or both; the automatic profile comes last.
 
     Args:
-        run: the run.
         wanted: the profiles, separated by commas; others of the benchmark may stand among them.
-        rules: the user's rules.
         each: sees every row, with its score under `reviewed` and under the automatic profile.
         verdicts: a judge's replies by `record_name`.
 
@@ -445,7 +443,6 @@ def audited(rows: AuditRows, base: Sequence[Metric], expected: int) -> tuple[lis
     """Return the metrics of the profile `audited`, what belongs to it in JSON, and lines for people.
 
     Args:
-        rows: the scored replies.
         base: the metrics of the automatic profile; means among them give the estimates their names.
         expected: rows of a complete run.
 

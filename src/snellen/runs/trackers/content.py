@@ -48,8 +48,6 @@ def tracked_run(
     """Build what is sent about a run folder, with these metrics by profile.
 
     Args:
-        run: the run.
-        metrics: its metrics by profile.
         step, series: of a training, see TrackedRun.
         name: shown by the tracker; by default benchmark and model.
     """

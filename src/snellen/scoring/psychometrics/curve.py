@@ -173,7 +173,6 @@ def forced_choice(
     Args:
         levels: candidate levels in decades, rising.
         guess: the share of right guesses: 1 / options, 0 where the answer is written.
-        shape: of the curve.
         abstentions: an answer may be an abstention; its rate is a further parameter.
         lapses: grid of the lapse rate. A single value fixes it, which makes intervals too narrow.
         typical_width: centre of the prior of the curve's width, in decades.

@@ -105,7 +105,6 @@ def contained_or_similar(reply: str, gold: str, *, cased: bool = False, spaced: 
     """Return 1 where a reply contains a short gold answer, and for a longer one ANLS, which is 0 below a half.
 
     Args:
-        reply, gold: the texts.
         cased: capitals count.
         spaced: short is of fewer than five words; else blanks are removed, and it has fewer than four commas' parts.
     """

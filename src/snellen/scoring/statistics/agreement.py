@@ -143,7 +143,6 @@ def linearised_ends(
         pairs: [k * k, c] what a unit of each pair of labels would add.
         statistic: [b, c] sums to [b] coefficients.
         degrees: of freedom of Student's t.
-        about: the method of the interval.
     """
     if degrees < 1.0:
         return None

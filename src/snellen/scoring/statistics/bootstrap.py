@@ -123,7 +123,6 @@ def of_sums(
         columns: [n, k] finite numbers of each row, such as value * [row is of category c] and [row is of category c].
         group: [n] int64, equal for rows of one cluster.
         statistic: [b, k] sums to [b] numbers; NaN where it is not defined.
-        replicates: how many resamples.
         seed: the same seed gives the same interval.
         cluster: what the rows of one cluster share.
 

@@ -96,7 +96,6 @@ def uniform_fit(strata: Sequence[Sequence[int]], *, draws: int = DRAWS, seed: in
 
     Args:
         strata: the counts of the categories, one sequence per stratum, each with at least two categories.
-        draws, seed: of the simulation.
 
     Raises:
         ValueError: a stratum has less than two categories, or a negative count.

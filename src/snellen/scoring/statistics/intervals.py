@@ -189,7 +189,6 @@ def from_sums(sums: ClusterSums, *, bounded: bool, level: bool, cluster: str) ->
     """Return the interval of a mean from its sums: the rule of `interval_or_reason`, except for independent binary rows.
 
     Args:
-        sums: of the rows, by cluster.
         bounded: whether all values lie from 0 to 1.
         level: whether all values are equal.
         cluster: what the rows of one cluster share.
@@ -329,8 +328,6 @@ def mean(name: str, scores: Scores, *, chance: float | None = None, unit: str = 
     Failed and unreadable rows count as 0; unscored ones lower the coverage (see `scored`).
 
     Args:
-        name: the metric's name.
-        scores: one row a sample and repeat.
         chance: what guessing reaches, 0 to 1, where that is known.
         unit: `fraction`, or the name of what the values measure.
     """
@@ -361,7 +358,6 @@ def mean_of(
     """Return the mean of [n] finite scores with its interval; no value for no rows.
 
     Args:
-        name: the metric's name.
         values, group, weights, strata, cluster: as for `interval_or_reason`; group None: every row is a cluster of its own.
         expected: rows of a complete run, for the coverage; None: these are all.
         chance, unit: as for `mean`.

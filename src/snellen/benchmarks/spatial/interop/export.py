@@ -357,7 +357,6 @@ def kit_table(task: Task, rows: Sequence[ScoredRow], subgroups: Sequence[str] = 
     """Return the rows of VLMEvalKit's `*_acc.csv`: one row, four for 3DSRBench's settings, one per metric for SITE.
 
     Args:
-        task: the benchmark.
         rows: scored by VLMEvalKit's rule.
         subgroups: the finer group of each row, for the two benchmarks that the kit breaks down twice.
     """

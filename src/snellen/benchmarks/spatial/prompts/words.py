@@ -223,7 +223,6 @@ def fill_template(words: Form, kind: str, values: Mapping[str, str]) -> str:
     """Return the text of a question. What is put into a place is put there as it is, whatever braces it has.
 
     Args:
-        words: from `words_for`.
         kind: which of TEMPLATES.
         values: what its places stand for, `letters` among them; a place without a value stays empty.
     """

@@ -95,7 +95,6 @@ def spar(rows: Sequence[ScoredRow], *, grouping: str = "task", view_change_in_mi
 
     Args:
         rows: with the grouping that says each row's task.
-        grouping: its name.
         view_change_in_middle: False as in lmms-eval, where a slip in a name leaves it out of `middle` (not of `overall`).
     """
     by_task = means(rows, grouping)

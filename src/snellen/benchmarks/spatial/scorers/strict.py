@@ -285,7 +285,6 @@ def refspatial(reply: str, mask: MaskPixels, size: tuple[int, int] | None) -> Sc
     """Score the share of points that lie on the mask; points outside the image are misses.
 
     Args:
-        reply: the model's reply.
         mask: of any size: points are placed by their share of the sides.
         size: width and height of the image, for a reply in pixels; None where they are not known: those of the mask.
     """

@@ -341,8 +341,6 @@ def stare(reply: str, gold: str, yes_no: str) -> Score:
     """Score by the option matcher. `detail` holds the yes or no of both letters where the question maps them, for F1.
 
     Args:
-        reply: the model's reply.
-        gold: the gold letter.
         yes_no: as `yes_no_letters` returns it.
     """
     return with_classes(score_option(reply, gold), gold, yes_no)
