@@ -9,7 +9,7 @@ import pytest
 
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.chart import creatures, world
+from snellen.benchmarks.chart import world, write_images
 from snellen.cli import main
 from snellen.questions.generate import BuildSettings, generate
 from snellen.types import Sample, Text
@@ -18,15 +18,15 @@ from snellen.types import Sample, Text
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("set")
-    creatures.write(folder / "creatures", 1)
+    write_images.write(folder / "creatures", 1)
     attributes = ["image,attribute,value"]
-    attributes += [f"{path},colour,{who.name('colour')}" for path, who, _ in creatures.portraits(1)]
+    attributes += [f"{path},colour,{who.name('colour')}" for path, who, _ in write_images.portraits(1)]
     (folder / "attributes.csv").write_text("\n".join(attributes) + "\n")
     generate(
         BuildSettings(
             out=folder / "questions",
             images=folder / "creatures",
-            taxonomy=str(folder / "creatures" / creatures.TAXONOMY),
+            taxonomy=str(folder / "creatures" / write_images.TAXONOMY),
             attributes=folder / "attributes.csv",
             kinds=("truth", "choice", "short", "attributes"),
             noun="creature",

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 PATTERNS = ("AA", "AB", "AAA", "AAB", "ABC", "AAAA", "AAAB", "AABC", "ABCD")
-SALIENT_BELOW = -2.0
 Row: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[int | str, ...]
 Vectors: TypeAlias = Mapping[str, NDArray[np.floating]]

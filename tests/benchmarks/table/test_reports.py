@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from snellen.benchmarks.table.declaration import Declaration, declaration, read_declaration
-from snellen.benchmarks.table.meta import row_meta
+from snellen.benchmarks.table.meta import group_meta, values_reader
 from snellen.benchmarks.table.reports import summary
 from snellen.errors import DataError
 from snellen.scoring.scores import ScoreBuilder
@@ -25,6 +25,13 @@ Rows = Sequence[Mapping[str, Any]]
 def entry(name: str) -> Declaration:
     with_path = Path(str(files("snellen.benchmarks.table") / "catalogue" / f"{name}.toml"))
     return read_declaration(with_path)
+
+
+def row_meta(declared: Declaration, rows: Rows) -> list[dict[str, str]]:
+    """Return the meta of every row: its declared values and its groups."""
+    groups = group_meta(declared, rows) if declared.group else [{} for _ in rows]
+    read = values_reader(declared)
+    return [read(row, number) | groups[number] for number, row in enumerate(rows)]
 
 
 def figures(

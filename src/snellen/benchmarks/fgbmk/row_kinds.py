@@ -23,7 +23,6 @@ OTHER = "other"
 """The data set or level of a row that neither its image nor its text tells."""
 YES_NO = ("yes", "no")
 _TRUTH = re.compile(r"\byes\b.{0,12}\bno\b|\btrue\b.{0,12}\bfalse\b", re.IGNORECASE)
-_POLAR = re.compile(r"\s*(?:is|are|does|do|has|have|from your observation)\b", re.IGNORECASE)
 
 
 def kind_of_row(row: Row, usual: Kind | None = None) -> Kind:

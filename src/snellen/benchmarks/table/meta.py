@@ -180,13 +180,6 @@ def group_columns(declared: Declaration) -> set[str]:
     return columns_needed(declared.group)
 
 
-def row_meta(declared: Declaration, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return the meta of every row: its declared values and its groups."""
-    groups = group_meta(declared, rows) if declared.group else [{} for _ in rows]
-    read = values_reader(declared)
-    return [read(row, number) | groups[number] for number, row in enumerate(rows)]
-
-
 def groups_by_row(declared: Declaration, open_table: Callable[[], Rows]) -> dict[int, dict[str, str]]:
     """Return the groups of each row by its number, as meta; rows that are dropped for want of an image are in none.
 
