@@ -70,6 +70,17 @@ def test_a_judge_labels_what_is_not_correct_and_differences_from_the_rules_are_l
     assert kept == one["answers"]
 
 
+def test_a_run_without_a_search_tool_did_not_omit_a_search(capsys):
+    run("run")
+    assert answers(told(capsys, "run"))["s001"]["label"] == "no_search"
+    path = Path("run/run_meta.json")
+    meta = json.loads(path.read_text())
+    assert "web_search" in meta["identity"]["model"]["tools"]["tools"]
+    meta["identity"]["model"]["tools"]["tools"] = ["crop_zoom", "view_image"]
+    path.write_text(json.dumps(meta))
+    assert answers(told(capsys, "run"))["s001"]["label"] == "unknown"
+
+
 def test_the_judge_sees_question_gold_answer_and_trace_and_no_gold_is_written():
     run("run")
     _, server = label()

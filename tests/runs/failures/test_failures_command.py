@@ -22,10 +22,17 @@ GOLD = Sample("a", Prompt((Text("Which camera?"),)), "Canon EOS R5", "short", me
 WRONG = Score(0.0, "Nikon Z9", "wrong")
 
 
-def label(answer: str | None, *steps: Step, finish: str = "stop", score: Score = WRONG, status: str = "ok") -> str:
+def label(
+    answer: str | None,
+    *steps: Step,
+    finish: str = "stop",
+    score: Score = WRONG,
+    status: str = "ok",
+    tools: tuple[str, ...] = ("web_search", "fetch_url"),
+) -> str:
     response = Response(answer or "", finish_reason=finish) if status == "ok" else None
     record = Record("a", status, response=response)  # type: ignore[arg-type]
-    return rules.proposed(rules.signals(GOLD, record, score, list(steps) or None, answer))
+    return rules.proposed(rules.signals(GOLD, record, score, list(steps) or None, answer, tools))
 
 
 def search(result: str, *, error: bool = False) -> Step:
@@ -43,6 +50,9 @@ SAID = Step(2, "assistant", "It is a Nikon Z9")
         (label(None, score=Score(0.0, None, "invalid", "it is empty")), "format"),
         (label("Canon", SAID), "too_coarse"),
         (label("Nikon Z9", SAID), "no_search"),
+        (label("Nikon Z9", SAID, tools=()), "unknown"),
+        (label("Nikon Z9", SAID, tools=("crop_zoom", "python")), "unknown"),  # it could not have searched
+        (label("Nikon Z9", Step(1, "tool", tool="exec", arguments={"command": "./web_search --query it"})), "unknown"),
         (label("Nikon Z9", search("The Canon EOS-R5 is a camera"), SAID), "evidence_ignored"),
         (label("Nikon Z9", search("The Nikon Z9 is a camera"), SAID), "wrong_entity_retrieved"),
         (label("Nikon Z9", search("The Nikon Z9 and the Canon EOS R5"), SAID), "unknown"),

@@ -18,7 +18,7 @@ from snellen.errors import DataError, RunError, UsageError
 from snellen.redaction.gold import strike
 from snellen.runs.failures.answers import Answered, Key, answers
 from snellen.runs.failures.review import LONGEST, ReviewDecision, disputed
-from snellen.runs.failures.rules import UNKNOWN, labels, proposed, signals
+from snellen.runs.failures.rules import UNKNOWN, labels, offered_tools, proposed, signals
 from snellen.runs.run import Run
 from snellen.scoring.rubric import gold_forms
 from snellen.scoring.statistics.agreement import Agreement, cohen, label_pairs
@@ -95,9 +95,10 @@ def label_run(
         review: people's decisions by sample and repeat; they override rules and judge.
         judged: a judge's labels by `record_name`.
     """
+    tools = offered_tools(run.meta)
     for answer in answers(run.folder, run.benchmark, run.meta.spec, run.verdicts()):
         if answer.failed:
-            labelled = label_of(answer, review, judged)
+            labelled = label_of(answer, review, judged, tools)
             if labelled.why and (
                 run.benchmark.restricted or run.meta.restricted
             ):  # what a person writes beside a decision is kept in the run
@@ -110,10 +111,11 @@ def label_of(
     answer: Answered,
     review: Mapping[Key, ReviewDecision | Sequence[ReviewDecision]] | None = None,
     judged: Mapping[str, str] | None = None,
+    tools: Sequence[str] = (),
 ) -> LabelledAnswer:
-    """Label one incorrect answer."""
+    """Label one incorrect answer; `tools` are those that the run gave its model."""
     key = (answer.sample.id, answer.record.repeat)
-    held_signals = signals(answer.sample, answer.record, answer.score, answer.steps(), answer.answer)
+    held_signals = signals(answer.sample, answer.record, answer.score, answer.steps(), answer.answer, tools)
     judge = None if judged is None else judged.get(record_name(answer.sample.id, answer.record.repeat))
     return settle(key, held_signals, proposed(held_signals), judge, _said(review, key), verdict_of(answer))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from snellen.engine.run_folder import RunMeta
 from snellen.models import trace
 from snellen.models.trace import Step
 from snellen.scoring.rubric import gold_forms
@@ -45,7 +46,12 @@ def labels() -> tuple[str, ...]:
 
 
 def signals(
-    sample: Sample, record: Record, score: Score, steps: Sequence[Step] | None, answer: str | None
+    sample: Sample,
+    record: Record,
+    score: Score,
+    steps: Sequence[Step] | None,
+    answer: str | None,
+    tools: Sequence[str] = (),
 ) -> frozenset[str]:
     """Return the signals that hold of one answer.
 
@@ -55,8 +61,12 @@ def signals(
         score: how that was scored.
         steps: the trace; None where the model wrote none in this shape, so that nothing is known of searches.
         answer: the answer in the reply; None where there is none.
+        tools: names of the tools that the run gave its model, as far as it recorded them.
     """
     present = set()
+    search_tools = [name for name in tools if _is_search(name)]
+    if search_tools:
+        present.add("could_search")
     if record.status == "timeout":
         present.add("timed_out")
     if record.response is not None and record.response.finish_reason == trace.IMAGE_NEVER_SEEN:
@@ -73,7 +83,8 @@ def signals(
         return frozenset(present)
     present.add("traced")
     calls = [step for step in steps if step.role == "tool"]
-    if any(word in step.tool.lower() for step in calls for word in table().search_tools):
+    # An agent with a shell calls a tool of a skill by its name in a command.
+    if any(_is_search(step.tool) or any(name in str(step.arguments) for name in search_tools) for step in calls):
         present.add("searched")
     results = [_words(step.result) for step in calls if not step.error]
     if answer_words and any(_within(answer_words, result) for result in results):
@@ -81,6 +92,18 @@ def signals(
     if any(_within(form, result) for result in results for form in gold):
         present.add("gold_in_results")
     return frozenset(present)
+
+
+def offered_tools(meta: RunMeta) -> tuple[str, ...]:
+    """Return the names of the tools that a run recorded as given to its model; empty where it recorded none."""
+    model = meta.identity.get("model")
+    tools = model.get("tools") if isinstance(model, Mapping) else None
+    names = tools.get("tools") if isinstance(tools, Mapping) else None
+    return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
+
+
+def _is_search(tool: str) -> bool:
+    return any(word in tool.lower() for word in table().search_tools)
 
 
 def proposed(present: frozenset[str], rules: Sequence[FailureRule] | None = None) -> str:
