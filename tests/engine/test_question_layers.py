@@ -9,7 +9,7 @@ import pytest
 from snellen.engine.answer_cache import CacheLookup, cached
 from snellen.engine.progress import Progress
 from snellen.engine.questions import Feed, Outcome, Question
-from snellen.engine.retry import asking_again_if_empty
+from snellen.engine.retry import Seeds, asking_again_if_empty
 from snellen.engine.run import ask_all
 from snellen.engine.stopping import SpendingLimit, Stop, budgeted
 from snellen.types import Prompt, Record, Response, Sample, Text, Usage
@@ -74,6 +74,38 @@ async def test_a_reply_that_says_nothing_is_asked_for_again_and_its_tokens_count
 
     record = (await asking_again_if_empty(ask, 3, Progress("run", 1, 0, 1), stop)(Question(SAMPLES[0], 0))).record
     assert (record.response.text, record.attempts, record.response.usage.input_tokens) == ("4", 2, 2)
+
+
+async def test_a_repeated_request_has_a_seed_of_its_own_and_a_resumed_run_the_same_ones(stop):
+    for rule in (Seeds(7, by_sample=True), Seeds(7)):
+        drawn: list[list[int | None]] = []
+        for sent in (0, 5):  # undisturbed, and asked again after requests that failed
+            seeds = []
+
+            async def ask(question, rule=rule, seeds=seeds):
+                generation = rule.prompt(question.sample, question.repeat, question.empty).generation
+                seeds.append(None if generation is None else generation.seed)
+                return outcome(question, "", "nowhere", attempts=question.sent + 1)
+
+            layer = asking_again_if_empty(ask, 3, Progress("run", 1, 0, 1), stop)
+            await layer(Question(SAMPLES[0], 1, sent=sent))
+            drawn.append(seeds)
+        assert drawn[0] == drawn[1] and len(set(drawn[0])) == 4
+        first = rule.prompt(SAMPLES[0], 1).generation
+        assert first is not None and drawn[0][0] == first.seed
+
+
+async def test_a_prompt_that_always_gets_the_same_reply_is_not_asked_again_and_that_is_said_once(stop, caplog):
+    asked = []
+
+    async def ask(question):
+        asked.append(question)
+        return outcome(question, "", "nowhere")
+
+    layer = asking_again_if_empty(ask, 3, Progress("run", 3, 0, 1), stop, lambda prompt: False)
+    for sample in SAMPLES:
+        await layer(Question(sample, 0))
+    assert len(asked) == len(SAMPLES) and caplog.text.count("decodes greedily") == 1
 
 
 async def test_the_loop_ends_when_a_stop_is_requested_and_leaves_the_rest_in_the_feed(stop):

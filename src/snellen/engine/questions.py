@@ -22,12 +22,14 @@ class Question(NamedTuple):
     Attributes:
         failure: its record, where it failed for a reason that may pass and is asked once more at the end.
         sent: requests that were made for it earlier; they are counted in its record.
+        empty: replies to it that said nothing, so that it is asked once more.
     """
 
     sample: Sample
     repeat: int
     failure: Record | None = None
     sent: int = 0
+    empty: int = 0
 
 
 class Outcome(NamedTuple):

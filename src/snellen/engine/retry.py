@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from msgspec import Struct, structs
@@ -24,6 +25,11 @@ from snellen.redaction.gold import strike
 from snellen.text import whole_text
 from snellen.types import NOWHERE, Failure, Generation, Image, Prompt, Record, Response, Sample, Text, Video
 
+log = logging.getLogger(__name__)
+SAME_REPLY = (
+    "an empty reply is not asked for again, as --retry-empty would: this model decodes greedily, so that its reply would be "
+    "the same. To draw another one, sample: --temperature, or --sampling with a recipe (snellen recipes)."
+)
 SILENT_S = 2.0
 """A server is not taken for dead in less time, however small the patience."""
 
@@ -74,13 +80,17 @@ class Seeds(Struct, frozen=True):
     seed: int | None
     by_sample: bool = False
 
-    def prompt(self, sample: Sample, repeat: int) -> Prompt:
-        """Return the prompt of one repeat of a sample with its seed; the first one of `seed` + repeat needs none."""
+    def prompt(self, sample: Sample, repeat: int, empty: int = 0) -> Prompt:
+        """Return the prompt of one repeat of a sample with its seed; the first one of `seed` + repeat needs none.
+
+        After `empty` replies that said nothing it is another seed: with the same one the reply would be the same.
+        """
         prompt, seed = sample.prompt, self.seed
-        if seed is None or (repeat == 0 and not self.by_sample):
+        if seed is None or (repeat == empty == 0 and not self.by_sample):
             return prompt
-        if self.by_sample:
-            material = f"{seed}/{repeat}/{sample.id}".encode("utf-8", "surrogatepass")
+        if self.by_sample or empty:
+            again = f"{empty}/" if empty else ""
+            material = f"{seed}/{repeat}/{again}{sample.id}".encode("utf-8", "surrogatepass")
             seed = int.from_bytes(blake2b(material, digest_size=4).digest()) >> 1  # engines take 31 bits
         else:
             seed += repeat
@@ -118,7 +128,7 @@ class PacedModel:
             Refused: the server did not take the request.
             ModelError: it was taken, and there is no answer.
         """
-        prompt = self._seeds.prompt(question.sample, question.repeat)
+        prompt = self._seeds.prompt(question.sample, question.repeat, question.empty)
         ticket = await self.gate.enter(_estimate(prompt) if self._count_tokens else 0.0, first=first)
         if ticket is None:
             return None
@@ -273,19 +283,28 @@ class RetryingModel:
         return Outcome(record, error, silent)
 
 
-def asking_again_if_empty(ask: Ask, times: int, progress: Progress, stop: Stop) -> Ask:
+def asking_again_if_empty(
+    ask: Ask, times: int, progress: Progress, stop: Stop, may_differ: Callable[[Prompt], bool] = lambda prompt: True
+) -> Ask:
     """Return a layer that asks again, up to so many times, where a reply says nothing; the record counts all its tokens.
 
-    A failure meanwhile leaves the empty reply.
+    A failure meanwhile leaves the empty reply, and so does a prompt of which `may_differ` says that no reply would differ.
     """
+    is_named = False
 
     async def asked(question: Question) -> Outcome | None:
+        nonlocal is_named
         outcome = await ask(question)
-        for _ in range(times):
+        for number in range(1, times + 1):
             if outcome is None or (reply := outcome.record.response) is None or not reply.empty or stop.requested():
                 break
+            if not may_differ(question.sample.prompt):
+                if not is_named:
+                    log.warning("%s", SAME_REPLY)
+                is_named = True
+                break
             progress.retries += 1
-            again = await ask(question._replace(sent=outcome.record.attempts))
+            again = await ask(question._replace(sent=outcome.record.attempts, empty=number))
             if again is None:
                 break
             record = structs.replace(

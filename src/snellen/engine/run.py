@@ -209,7 +209,7 @@ def layers(
     )
     ask: Ask = RetryingModel(paced, backoff, traces, progress, stop, seed, tuple(session.benchmark.concealed)).ask
     if session.spec.retry_empty:
-        ask = asking_again_if_empty(ask, session.spec.retry_empty, progress, stop)
+        ask = asking_again_if_empty(ask, session.spec.retry_empty, progress, stop, session.model.may_differ)
     if budget.limited:
         ask = budgeted(ask, budget, stop)
     if cache is not None:

@@ -312,6 +312,10 @@ class Model:
     async def preflight(self) -> None:
         """Fail early: raise PreflightError when key, endpoint, model or files are missing."""
 
+    def may_differ(self, prompt: Prompt) -> bool:
+        """Return False if a prompt gets the same reply whatever its seed, as by greedy decoding in this process."""
+        return True
+
     async def answer(self, prompt: Prompt) -> Response:
         """Return one reply to one prompt. Raises a ModelError when there is none; never returns a made-up one."""
         raise NotImplementedError(f"{type(self).__name__} has no method `answer`")

@@ -78,6 +78,9 @@ class RayModel(Model):
     def identity(self) -> Mapping[str, Any]:
         return self._plan.identity()
 
+    def may_differ(self, prompt: Prompt) -> bool:
+        return self._plan.may_differ(prompt)
+
     async def preflight(self) -> None:
         """Start or find Ray, and load the model in every worker. Raise PreflightError."""
         self._cluster.__enter__()
