@@ -19,9 +19,11 @@ from snellen.cli import main
 from snellen.errors import FingerprintError, PreflightError, SnellenError, UsageError
 from snellen.models.base import ModelOptions
 from snellen.models.local import checkpoint
+from snellen.models.local.adapters import MODULES, find_adapter
 from snellen.models.local.model import SharedWeights
 from snellen.models.registry import open_model
 from snellen.runs.run import load_run
+from snellen.runs.tables.collect import result_table
 
 QUESTIONS = [question(number) for number in range(6)]
 
@@ -104,6 +106,10 @@ def test_a_plan_of_several_adapters_loads_their_base_once(folder, adapters, tmp_
             alone = load_run(out)
             assert of_plan.meta.fingerprint == alone.meta.fingerprint
             assert said(of_plan) == said(alone)
+    base = f"local:{folder}"
+    rows = result_table([f"alone/chart-digits-{label}" for label in ("base", "one", "two")]).rows
+    assert [row.label for row in rows] == [base, *(f"{base} + {adapter}" for adapter in adapters)]
+    assert f"{base}+{adapters[0]}" in "".join(capsys.readouterr().out.split()), "the titles of their runs"
 
 
 def test_the_fingerprint_holds_the_adapters_content_and_a_changed_one_is_not_resumed(folder, adapters, tmp_path):
@@ -163,13 +169,50 @@ async def test_what_is_no_adapter_of_this_base_is_refused_with_its_reason(folder
         (altered(one, tmp_path / "megatron", megatron_config={"x": 1}), "megatron_config"),
         (pickled, "is a pickle and is never opened"),
         (altered(one, tmp_path / "targets", target_modules=["query_key_value"]), "query_key_value"),
-        (altered(one, tmp_path / "rank", r="four"), "does not fit"),
+        (altered(one, tmp_path / "rank", r="four"), "r 'four'; a whole number from 1 was expected"),
         (other, "does not fit .*size mismatch"),
         (more, r"does not fit .*no counterpart there, first .*layers\.7"),
         (cut, "does not fit"),
     ):
         with pytest.raises(PreflightError, match=match):
             await replies(folder, adapter=str(adapter))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *(("lora_alpha", value) for value in (float("nan"), float("inf"), -16, 0, "16", True, None)),
+        *(("r", value) for value in (0, -4, 4.0, True, [4])),
+        ("rank_pattern", {"q_proj": 0}),
+        ("alpha_pattern", {"q_proj": float("nan")}),
+        ("alpha_pattern", [1]),
+        *((setting, {"(a+)+": 4}) for setting in ("rank_pattern", "alpha_pattern")),
+        *((setting, ["(a+)+"]) for setting in ("layers_pattern", "modules_to_save")),
+        *((setting, value) for setting in MODULES for value in ([1], 7, [None])),
+    ],
+)
+def test_a_setting_without_a_usable_value_is_refused_before_the_model_is_loaded(adapters, tmp_path, setting, value):
+    with pytest.raises(PreflightError, match=f"adapter_config.json has {setting} "):
+        find_adapter(str(altered(adapters[0], tmp_path / "changed", **{setting: value})))
+
+
+async def test_a_pattern_of_modules_is_matched_as_by_peft_and_one_that_would_hang_is_refused(
+    folder, adapters, tmp_path, monkeypatch
+):
+    pattern = r"(?!.*vision).*\.(?:q|v|down)_proj"
+    adapter = write_adapter(folder, tmp_path / "pattern", 1, pattern)
+    merged = merge(folder, adapter, tmp_path / "merged")
+    weights = SharedWeights()
+    await replies(folder, weights, adapter=str(adapters[1]))
+    assert await replies(folder, weights, adapter=str(adapter)) == await replies(merged) != await replies(folder)
+    monkeypatch.setattr("snellen.models.local.adapters.MATCHING_S", 0.05)
+    for name, hanging in (("hanging", r"(\w|\w\w|\.)+\d"), ("long", "q_proj|" * 2_000)):
+        for setting in MODULES:
+            changed = altered(adapter, tmp_path / f"{name}-{setting}", **{setting: hanging})
+            with pytest.raises(
+                PreflightError, match=f"{setting} is .*this pattern is longer than 10,000 characters, or"
+            ):
+                await replies(folder, adapter=str(changed))
 
 
 async def test_an_adapter_that_does_not_fit_leaves_the_next_model_of_its_base_unharmed(folder, adapters, tmp_path):

@@ -9,8 +9,10 @@ import hashlib
 import itertools
 import re
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,18 @@ from msgspec import Struct
 
 from snellen.errors import PreflightError
 from snellen.models.local.checkpoint import ADAPTER_CONFIG, read_config
+from snellen.text import shorten
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 INITIALISATIONS = (None, True, False, "gaussian", "orthogonal", "eva", "mica")
 """Values of `init_lora_weights` under which PEFT leaves the weights of the base as they are (vLLM 0.33.0, `PEFTHelper`)."""
+PLAIN = re.compile(r"(?:[\w.^$-]|\\\.)+")
+"""Names, and patterns without groups and repetition: PEFT matches them in linear time."""
+PATTERNS = ("layers_pattern", "modules_to_save", "rank_pattern", "alpha_pattern")
+"""Settings whose texts, or keys, PEFT matches as regular expressions against each module's name."""
+MODULES = ("target_modules", "exclude_modules")
+"""Settings that are a list of names or one regular expression, which is matched here, since `re` has no limit of time."""
+LONGEST_PATTERN, MATCHING_S = 10_000, 10.0
 REFUSED = ("layer_replication", "megatron_config", "alora_invocation_tokens")
 """Settings that change the layers of the base, import a module by its name, or need arguments of their own."""
 
@@ -43,8 +53,8 @@ def find_adapter(name: str) -> Adapter:
     """Return the adapter in a folder, checked as far as that needs no model.
 
     Raises:
-        PreflightError: no such folder, no adapter of PEFT or another kind than LoRA, no safetensors weights, or a setting by
-            which the base would not be itself without the adapter.
+        PreflightError: no such folder, no adapter of PEFT or another kind than LoRA, no safetensors weights, a setting that
+            has no usable value, or one by which the base would not be itself without the adapter.
     """
     folder = Path(name).expanduser()
     if not folder.is_dir():
@@ -61,6 +71,11 @@ def find_adapter(name: str) -> Adapter:
         raise PreflightError(
             f"{name}: peft_type is {kind!r} in {ADAPTER_CONFIG}; 'LORA' was expected.",
             "Merge an adapter of another kind into its base, and evaluate the merged model: merge_and_unload().",
+        )
+    if fault := _fault(config):
+        raise PreflightError(
+            f"{name}: {ADAPTER_CONFIG} has {fault[0]} {_shown(config[fault[0]])}; {fault[1]} expected.",
+            "Correct the file, or save the adapter again by save_pretrained of PEFT.",
         )
     if not (folder / ADAPTER_WEIGHTS).is_file():
         pickled = (
@@ -85,6 +100,65 @@ def find_adapter(name: str) -> Adapter:
         with (folder / file).open("rb") as opened:
             total.update(f"{file}\0{hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
     return Adapter(folder, f"sha256:{total.hexdigest()}", config)
+
+
+def _fault(config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the first setting that has no usable value, and what was expected; None without one."""
+
+    def texts(name: str) -> list[Any]:
+        value = config.get(name) or ()
+        return [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple | dict) else [None]
+
+    def values(name: str) -> list[Any]:
+        value = config.get(name)
+        return list(value.values()) if isinstance(value, dict) else [] if value is None else [None]
+
+    checks: list[tuple[str, str, bool]] = [
+        ("r", "a whole number from 1 was", _is_rank(config.get("r", 1))),
+        ("lora_alpha", "a finite number above 0 was", _is_scale(config.get("lora_alpha", 1))),
+        ("rank_pattern", "whole numbers from 1 were", all(map(_is_rank, values("rank_pattern")))),
+        ("alpha_pattern", "finite numbers above 0 were", all(map(_is_scale, values("alpha_pattern")))),
+        *((name, "names of modules were", all(isinstance(each, str) for each in texts(name))) for name in MODULES),
+        *((name, "plain names were", all(map(_is_plain, texts(name)))) for name in PATTERNS),
+    ]
+    return next(((name, expected) for name, expected, holds in checks if not holds), None)
+
+
+def _is_rank(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_scale(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) and PLAIN.fullmatch(value) is not None
+
+
+def _shown(value: Any) -> str:
+    return shorten(repr(value), 200)
+
+
+def _matched(pattern: str, setting: str, modules: Sequence[str]) -> list[str]:
+    """Return the modules whose whole name a regular expression matches, as PEFT does, but within MATCHING_S.
+
+    Raises:
+        PreflightError: it is too long, or takes too long.
+    """
+    import regex  # its matches can be limited in time; transformers brings it
+
+    try:
+        if len(pattern) > LONGEST_PATTERN:
+            raise TimeoutError
+        compiled, until = regex.compile(pattern), time.monotonic() + MATCHING_S
+        return [name for name in modules if compiled.fullmatch(name, timeout=max(1e-3, until - time.monotonic()))]
+    except TimeoutError:
+        raise PreflightError(
+            f"{setting} is {_shown(pattern)}: this pattern is longer than {LONGEST_PATTERN:,} characters, or takes more than "
+            f"{MATCHING_S:g} s to match the names of the model's modules.",
+            f'Write a list of names instead, such as ["q_proj", "v_proj"], as {setting} in {ADAPTER_CONFIG}.',
+        ) from None
 
 
 OF_LANGUAGE_MODEL = re.compile(
@@ -120,6 +194,7 @@ class LoadedAdapters:
 
     def __init__(self) -> None:
         self._peft: Any = None
+        self._modules: list[str] = []
         self._turn = threading.Lock()
         self._numbers = itertools.count(1)
 
@@ -144,6 +219,12 @@ class LoadedAdapters:
                 config: Any = LoraConfig.from_pretrained(str(adapter.folder))
                 config.inference_mode = True
                 if self._peft is None:
+                    self._modules = [each for each, _ in model.named_modules()]
+                for setting in MODULES:
+                    pattern = getattr(config, setting, None)
+                    if isinstance(pattern, str) and not PLAIN.fullmatch(pattern):
+                        setattr(config, setting, set(_matched(pattern, setting, self._modules)))
+                if self._peft is None:
                     self._peft = PeftModel(model, config, adapter_name=name)
                 else:
                     self._peft.add_adapter(name, config)
@@ -152,6 +233,8 @@ class LoadedAdapters:
                 reason = (
                     f"{len(lacking)} of its tensors have no counterpart there, first {lacking[0]!r}" if lacking else ""
                 )
+            except PreflightError:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever a damaged or foreign adapter makes PEFT or torch raise
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         if reason:
