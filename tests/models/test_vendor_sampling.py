@@ -239,6 +239,29 @@ def test_arguments_reach_the_chat_template_and_one_that_it_does_not_read_is_refu
         asyncio.run(run(asked_by_benchmark))
 
 
+def test_a_reply_may_differ_where_it_is_sampled(folder):
+    greedy = Prompt(QUESTIONS[0].parts, generation=Generation(temperature=0.0))
+    for options, expected in ((ModelOptions(), False), (ModelOptions(generation=Generation(top_p=0.9)), True)):
+        model = open_model(f"local:{folder}", options)
+        assert model.may_differ(QUESTIONS[0]) is expected and not model.may_differ(greedy)
+
+
+def test_an_argument_on_which_the_chat_template_fails_is_refused_before_the_run(folder, tmp_path):
+    reading = shutil.copytree(folder, tmp_path / "reading")
+    template = reading / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if budget is defined %}{{ budget + 1 }}{% endif %}")
+    for budget in ("many", [1], {}):
+        model = open_model(
+            f"local:{reading}", ModelOptions(generation=Generation(chat_template_kwargs={"budget": budget}))
+        )
+        with pytest.raises(PreflightError, match=r'--chat-template-kwargs \{"budget": .* fails on it: TypeError'):
+            asyncio.run(model.preflight())
+        asyncio.run(model.close())
+    fitting = open_model(f"local:{reading}", ModelOptions(generation=Generation(chat_template_kwargs={"budget": 9})))
+    asyncio.run(fitting.preflight())
+    asyncio.run(fitting.close())
+
+
 def test_a_field_that_generate_would_ignore_is_refused_among_its_further_arguments(folder):
     with pytest.raises(UsageError, match="holds 'top_k', which generate would ignore"):
         open_model(f"local:{folder}", ModelOptions(generation=Generation(extra={"top_k": 5})))

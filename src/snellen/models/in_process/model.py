@@ -20,6 +20,7 @@ from snellen.models.local.chat_template import (
     content_digest,
     converse,
     omitted_by_template,
+    require_accepted,
     require_arguments,
     require_written,
 )
@@ -191,6 +192,10 @@ class EngineModel(Model):
             },
         )
 
+    def may_differ(self, prompt: Prompt) -> bool:
+        """Return False for a prompt that is decoded greedily."""
+        return settings_for(self._sampling.of(prompt.generation), first_json=False, own_limit=None).temperature > 0
+
     async def executed(self) -> Mapping[str, Any] | None:
         """Return the engine's version, which may change answers by rounding and is recorded, not compared."""
         from importlib.metadata import PackageNotFoundError, version
@@ -266,6 +271,7 @@ class EngineModel(Model):
                 "Add chat_template.jinja to the folder, or use another checkpoint.",
             )
         require_arguments(processor, self._options.generation.chat_template_kwargs, self.name)
+        require_accepted(processor, self._options.generation.chat_template_kwargs, self.name)
         self._omitted = omitted_by_template(processor)
         self._processor = processor
         self._control_tokens = tuple(sorted(map(str, processor.tokenizer.all_special_tokens)))

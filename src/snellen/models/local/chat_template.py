@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -230,6 +231,26 @@ def require_arguments(
                 f"--chat-template-kwargs has {argument!r}, which the chat template of {name} does not read.",
                 "Omit it, or correct its name by the model's card.",
             )
+
+
+def require_accepted(processor: Any, arguments: Mapping[str, Any], name: str) -> None:
+    """Raise PreflightError for arguments that a chat template fails on, such as one of another type: every sample would fail."""
+    fault = _render_fault(processor, arguments) if arguments else None
+    if fault is not None and _render_fault(processor, {}) is None:
+        raise PreflightError(
+            f"--chat-template-kwargs {json.dumps(dict(arguments))[:200]}: the chat template of {name} fails on it: "
+            f"{type(fault).__name__}: {' '.join(str(fault).split())[:200]}",
+            "Correct the values, numbers and true or false without quotation marks, by the model's card.",
+        )
+
+
+def _render_fault(processor: Any, arguments: Mapping[str, Any]) -> Exception | None:
+    asked = [{"role": "user", "content": [{"type": "text", "text": MARKS[1]}]}]
+    try:
+        processor.apply_chat_template([asked], add_generation_prompt=True, tokenize=False, **arguments)
+    except Exception as error:  # noqa: BLE001 - templates raise what they like
+        return error
+    return None
 
 
 def omitted_by_template(processor: Any) -> frozenset[str]:

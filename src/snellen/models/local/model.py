@@ -32,6 +32,7 @@ from snellen.models.local.chat_template import (
     omitted_by_template,
     processed_images,
     rendered,
+    require_accepted,
     require_arguments,
     require_written,
     size_of,
@@ -275,6 +276,10 @@ class LocalModel(Model):
             trace={"request": {"prompt": reply.prompt, "pictures": images}, "reply": {"text": reply.text}},
         )
 
+    def may_differ(self, prompt: Prompt) -> bool:
+        """Return False for a prompt that is decoded greedily."""
+        return settings_for(self._sampling.of(prompt.generation), first_json=False, own_limit=None).temperature > 0
+
     def drop_queued(self) -> None:
         """Cancel all prompts but those of the batch that is being answered."""
         if self._batches is not None:
@@ -333,7 +338,9 @@ class LocalModel(Model):
                     self._shared.loaded, self._shared.adapters = None, LoadedAdapters()
                     raise
             self._loaded = loaded
-            self._require_arguments(loaded, self._options.generation.chat_template_kwargs)
+            if arguments := self._options.generation.chat_template_kwargs:
+                self._require_arguments(loaded, arguments)
+                require_accepted(loaded.processor, arguments, self.name)
             self._static = self._static_decoding(loaded)
             self._readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="snellen-images")
             self._batches = Batches(
