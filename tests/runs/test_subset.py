@@ -6,6 +6,7 @@ import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.cli import main
 from snellen.engine.run_folder import RunFolder, RunSpec
-from snellen.engine.subset import ESTIMATE, Subset, estimate, read_subset, with_subset
+from snellen.engine.subset import ESTIMATE, Subset, estimate, parse_adaptive, read_subset, with_subset
 from snellen.errors import BadRequestError, DataError, FingerprintError, RunError, UsageError
 from snellen.models.base import Model
 from snellen.runs.subset import make_subset, write_subset
@@ -107,9 +108,30 @@ def test_ten_copies_of_one_model_under_other_names_are_one_model(
         evaluate(ARITHMETIC, model, out=f"copies/m{at}", benchmark_options={"n": str(N)})
     assert main(["subset", "arithmetic", "--from", "copies", "--size", "20", "--out", "s.json"]) == 2
     refused = " ".join(capsys.readouterr().err.split())
-    assert "of 1 models, where those with the same score on every item count as one; at least 10" in refused
+    assert "of 1 models, where those whose scores hardly differ count as one; at least 10" in refused
     added = make_subset(ARITHMETIC, [stored, "copies"], size=20)
     assert len(added.models) == MODELS and added.error == make_subset(ARITHMETIC, [stored], size=20).error
+
+
+def test_a_model_that_differs_from_another_on_a_few_questions_counts_as_one_with_it_and_that_is_said(
+    stored: Path, made: Subset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    near = ANSWERS[4].copy()
+    near[[3, 50]] = 1.0 - near[[3, 50]]
+    evaluate(ARITHMETIC, write_replies(Path("near.jsonl"), near), out="near", benchmark_options={"n": str(N)})
+    words = ("subset", "arithmetic", "--from", str(stored), "--from", "near", "--size", "20", "--out", "s.json")
+    assert main(list(words)) == 0
+    printed = capsys.readouterr()
+    (copy,) = read_subset("s.json").copies.items()
+    assert {Path(name.partition(":")[2]).name for name in copy} == {"near.jsonl", "m4.jsonl"}
+    assert "counts as one model with" in printed.err and len(read_subset("s.json").models) == MODELS
+
+
+def test_a_file_of_earlier_versions_has_its_digest(made: Subset) -> None:
+    content = msgspec.to_builtins(made)
+    del content["copies"]
+    expected = blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=8).hexdigest()
+    assert msgspec.convert(content, Subset).digest == expected == made.digest
 
 
 def test_adapters_over_one_base_are_models_of_their_own(stored: Path) -> None:
@@ -380,6 +402,50 @@ def test_an_adaptive_run_goes_on_where_it_stopped_and_a_failed_question_counts_a
     failing = Solver(ANSWERS[MODELS], (whole.order[0],))
     run = evaluate("arithmetic", failing, out="failing", max_attempts=1, **settings)
     assert run.meta.totals.recorded == 10 and run.metric(ESTIMATE).n == 9
+
+
+def test_an_adaptive_run_stops_once_its_interval_is_as_narrow_as_asked_for_and_says_so(
+    made: Subset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low, high = asked(made, ANSWERS[MODELS], out="all").metric(ESTIMATE).ci95 or (0.0, 0.0)
+    width = 1.15 * (high - low) / 2
+    options: Any = {"subset": made, "benchmark_options": {"n": str(N)}}
+    sets = []
+    for concurrency in (1, 8):
+        model = Solver(ANSWERS[MODELS])
+        run = evaluate(
+            "arithmetic", model, out=f"at{concurrency}", concurrency=concurrency, adaptive=f"20:{width:.4f}", **options
+        )
+        sets.append(set(model.order))
+        metric = run.metric(ESTIMATE)
+        assert run.state == "complete" and 4 <= len(model.order) < 20 and len(model.order) % 4 == 0
+        assert metric.coverage == 1.0 and metric.ci95 is not None and metric.ci95[1] - metric.ci95[0] <= 2 * width
+    assert sets[0] == sets[1]
+    whole = evaluate("arithmetic", Solver(ANSWERS[MODELS]), out="whole", adaptive=len(sets[0]) - 4, **options)
+    low, high = whole.metric(ESTIMATE).ci95 or (0, 0)
+    assert high - low > 2 * width, "four items fewer were not enough"
+    capsys.readouterr()
+    assert main(["score", "at1"]) == 0
+    printed = capsys.readouterr()
+    said = " ".join((printed.out + printed.err).split())
+    assert (
+        f"only {len(sets[0])} chosen ones of 80 samples were run (stopped before the 20 that --adaptive allows" in said
+    )
+    run = evaluate("arithmetic", Solver(ANSWERS[MODELS]), out="never", adaptive="12:0.001", **options)
+    assert run.meta.totals.recorded == 12 and run.state == "complete" and run.metric(ESTIMATE).coverage == 1.0
+    assert main(["score", "never"]) == 0
+    printed = capsys.readouterr()
+    assert "(stopped at the 12 that --adaptive allows" in " ".join((printed.out + printed.err).split())
+
+
+@given(st.one_of(st.integers(), st.text(max_size=12), st.from_regex(r"[0-9]{1,3}(:[0-9.e-]{1,6})?", fullmatch=True)))
+def test_a_rule_of_adaptive_is_read_or_refused(value: int | str) -> None:
+    try:
+        rule = parse_adaptive(value)
+    except UsageError:
+        return
+    assert rule.count >= 2 and (rule.width is None or 0.0 < rule.width < 0.5)
+    assert parse_adaptive(str(rule)).count == rule.count
 
 
 def test_adaptive_needs_a_subset_with_as_many_items_and_scores_by_rules(made: Subset) -> None:

@@ -13,15 +13,23 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from snellen.scoring.scores import ScoreBuilder
+from snellen.scoring.statistics.agreement import cohen
 from snellen.scoring.statistics.item_response import (
+    _NODES,
     ABILITIES,
+    COPY,
     PRIOR,
+    SPREADS,
     ItemFit,
+    _averaged_curves,
+    counted_as,
     estimate_whole,
+    fit_folds,
     fit_items,
     half_width,
     item_scores,
     leave_one_out,
+    likeliest,
     rest_of,
     select_items,
 )
@@ -99,15 +107,68 @@ def test_the_factor_is_students_quantile_and_grows_with_misfit() -> None:
 
 def test_leaving_out_says_what_fits_without_the_model_say() -> None:
     *_, answers = known(10, 120, 3)
-    whole = fit_items(answers)
-    left = leave_one_out(answers, 20, 0, whole)
+    left = leave_one_out(answers, 20, 0, fit_folds(answers)[1])
     others = [at for at in range(10) if at != 4]
-    fit = fit_items(answers[others])
+    fit = likeliest([fit_items(answers[others], spread_of_log_a=spread) for spread in SPREADS])
     chosen = select_items(fit, 20)
     alone = estimate_whole(fit.a[chosen], fit.d[chosen], rest_of(fit, chosen), 120, answers[4, chosen])
     assert alone is not None
     assert left.error[4] == pytest.approx(alone.value - answers[4].mean(), abs=0.02), "up to the tolerance of the fit"
     assert 0 <= left.covered <= 10 and left.random > 0.0
+
+
+@pytest.mark.parametrize(("seed", "spread"), [(0, 0.2), (1, 0.35), (2, 1.0)])  # drawn by 0.1, 0.5 and 0.9
+def test_the_likeliest_spread_of_discriminations_is_the_nearest_to_that_of_the_items(
+    bench: ModuleType, seed: int, spread: float
+) -> None:
+    answers = bench.simulate("2PL", 30 + bench.ESTIMATED, bench.ITEMS, seed)[:30]
+    fit = likeliest([fit_items(answers, spread_of_log_a=each) for each in SPREADS])
+    assert fit.spread[0] == spread
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans())
+def test_a_near_copy_counts_with_its_model_and_models_that_answer_by_themselves_do_not(
+    seed: int, differing: int, partial: bool
+) -> None:
+    *_, answers = known(12, 300, seed)
+    rng = np.random.default_rng(seed)
+    if partial:
+        answers *= rng.choice([0.5, 1.0], 300)
+    answers[rng.random(answers.shape) < 0.02] = np.nan
+    near = answers[3].copy()
+    flipped = rng.choice(300, differing, replace=False)
+    near[flipped] = 1.0 - near[flipped]
+    counted = counted_as(np.vstack([answers, near, answers[3], near]))
+    assert counted == [*range(12), 3, 3, 3]
+
+
+def test_concordance_of_right_and_wrong_is_cohens_kappa() -> None:
+    def kappa(x: np.ndarray, y: np.ndarray) -> float:
+        return cohen(("one", "other"), x.astype(str).tolist(), y.astype(str).tolist()).kappa or 0.0
+
+    x, y = np.repeat([1.0, 1.0, 0.0, 0.0], [60, 4, 4, 32]), np.repeat([1.0, 0.0, 1.0, 0.0], [60, 4, 4, 32])
+    assert COPY < kappa(x, y) < 0.85 and counted_as(np.stack([x, y])) == [0, 0]
+    y[:3] = 0.0
+    assert 0.75 < kappa(x, y) < COPY and counted_as(np.stack([x, y])) == [0, 1]
+    assert counted_as(np.ones((2, 5))) == [0, 0] and counted_as(np.eye(2)) == [0, 1]
+
+
+def test_no_two_simulated_models_count_as_one(bench: ModuleType) -> None:
+    for world in bench.WORLDS:
+        for seed in range(3):
+            assert counted_as(bench.simulate(world, 60, bench.ITEMS, seed)) == list(range(60))
+
+
+def test_the_curve_of_an_item_is_its_chance_averaged_over_what_it_may_be() -> None:
+    center, spread = np.array([-0.2, 0.5]), np.array([0.4, 1.3])
+    certain = np.zeros(_NODES.shape[1])
+    certain[100] = 1.0
+    a, d = _averaged_curves(certain[None], center, spread)
+    node_a, node_d = np.exp(center[0] + spread[0] * _NODES[0, 100]), center[1] + spread[1] * _NODES[1, 100]
+    assert (a[0], d[0]) == pytest.approx((node_a, node_d)), "a certain item keeps its own curve"
+    uncertain = np.exp(-0.5 * (_NODES**2).sum(0))[None]
+    a, d = _averaged_curves(uncertain / uncertain.sum(), center, spread)
+    assert a[0] < np.exp(center[0]) and abs(d[0]) < center[1], "an uncertain one is flatter"
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from snellen.cli.console import new_table, note, print_notes, show, show_json
-from snellen.errors import DataError, StorageError, UsageError
+from snellen.errors import DataError, MissingExtraError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from snellen.benchmarks.base import Benchmark, Data, DataFile, DataReading
@@ -76,11 +77,11 @@ def require_rerun(run: Path, profile: str | None, prices: Path | None, *, trust:
         load_price(prices, model.partition(":")[2] or model)
 
 
-def require_models(specs: Sequence[RunSpec]) -> None:
+def require_models(specs: Sequence[RunSpec], *, here: bool = True) -> None:
     """Refuse models of several runs that cannot be opened with their options, before the first request.
 
     Opening loads no weights and contacts no server. Models of plug-ins are opened in their turn only, since their code is
-    unknown.
+    unknown. A dry run may be made on a machine where the extras are not installed (`here` is False).
 
     Raises:
         SnellenError: a missing price or extra, an option of another kind of model, or a malformed address.
@@ -90,7 +91,8 @@ def require_models(specs: Sequence[RunSpec]) -> None:
 
     for spec in specs:
         if spec.model.partition(":")[0] in KINDS:
-            open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
+            with contextlib.suppress(*(() if here else (MissingExtraError,))):
+                open_scattered(spec.model, spec.options, spec.nproc, spec.ray)
 
 
 def require_run_folder(folder: Path) -> None:

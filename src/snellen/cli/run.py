@@ -65,7 +65,7 @@ class RunOptions:
     out: Path | None = option("Folder of the run, or of the runs if there are several.", said="results/BENCHMARK-MODEL")
     limit: int | None = option_of(RunSpec, "limit")
     subset: Path | None = option_of(RunSpec, "subset", panel=shared.DATA)
-    adaptive: int | None = option_of(RunSpec, "adaptive", panel=shared.DATA)
+    adaptive: str | None = option_of(RunSpec, "adaptive", panel=shared.DATA)
     shard: str | None = option_of(RunSpec, "shard", default=None, panel=shared.SCALE)
     repeats: int = option_of(RunSpec, "repeats")
     seed: shared.Seed = 0
@@ -246,6 +246,7 @@ def perform_call(
             for spec, each in zip(specs, benchmarks, strict=True):
                 if (reading := each.reading(spec.data)) is not None:
                     show_reading(each, reading)
+            require_models(specs, here=False)
             show_estimates(specs, benchmarks, folders, as_json=output.as_json)
             return None
         if len(specs) > 1:
@@ -344,7 +345,7 @@ def _perform_all(
     verbose = not (output.quiet or output.as_json)
     for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True):
         if len(specs) > 1 and verbose:
-            note(f"{benchmark.name} with {spec.model}, in {folder}")
+            note(f"{benchmark.name} with {spec.model_with_adapter}, in {folder}")
         try:
             if folder in faults:
                 raise faults[folder]

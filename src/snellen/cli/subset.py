@@ -46,6 +46,8 @@ def subset(
     show(table)
     print(f"Left out in turn, {made.error.covered} of {models} models lie in the 95 % interval that the others set.")
     print(out)
+    for copy, model in made.copies.items():
+        note(f"note: {copy} counts as one model with {model}: their scores hardly differ, item by item")
     if models < 30:
         share = 100 * (0.95 * 0.05 / models) ** 0.5
         note(

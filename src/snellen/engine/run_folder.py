@@ -79,8 +79,12 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     adaptive: Annotated[
-        int | None,
-        Setting("Ask N items of the subset, each chosen by the answers before it.", 2, value="N"),
+        int | str | None,
+        Setting(
+            "Ask N items of the subset, each chosen by the answers before it; fewer, once the 95 % interval of the estimate is "
+            "within ± WIDTH (100:0.03).",
+            value="N[:WIDTH]",
+        ),
     ] = None
     repeats: Annotated[int, Setting("Number of times to ask each question.", 1, 1_000_000)] = 1
     max_attempts: Annotated[
@@ -178,6 +182,11 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             options=("--poll",),
         ),
     ] = None
+
+    @property
+    def model_with_adapter(self) -> str:
+        """Return what readers know the model by: adapters over one base are models of their own."""
+        return f"{self.model} + {self.options.adapter}" if self.options.adapter else self.model
 
 
 WHOLE_SHARD = "1/1"

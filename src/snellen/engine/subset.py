@@ -11,7 +11,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +25,7 @@ from snellen.types import Interval, IntervalMethod, Metric, Sample
 if TYPE_CHECKING:
     from snellen.engine.run_folder import RunSpec
     from snellen.scoring.scores import Scores
-    from snellen.scoring.statistics.item_response import Floats
+    from snellen.scoring.statistics.item_response import Floats, WholeScore
 
 ESTIMATE = "estimated_whole_score"
 """Metric of a run of a subset: the mean score over all items of the benchmark, estimated."""
@@ -70,6 +70,7 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         rest: [101] expected mean score over the other items, at abilities from -5 to 5.
         factor: half the width of a 95 % interval, in standard errors.
         models: names of the models that were fitted.
+        copies: models that hardly differ from one of these, and are fitted as one with it: their names to its name.
         error: of the estimate.
     """
 
@@ -86,12 +87,16 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rest: tuple[float, ...]
     factor: float
     models: tuple[str, ...]
+    copies: Mapping[str, str] = {}
     error: SubsetError
 
     @property
     def digest(self) -> str:
         """Return 16 hexadecimal digits over the content, for the fingerprint of a run."""
-        return blake2b(msgspec.json.encode(self, order="deterministic"), digest_size=8).hexdigest()
+        content = msgspec.to_builtins(self)
+        if not self.copies:  # the digest of files that were made before there were any
+            del content["copies"]
+        return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=8).hexdigest()
 
     def fault(self) -> str:
         """Return what no subset has; empty for a valid one."""
@@ -127,6 +132,54 @@ def read_subset(path: str | Path) -> Subset:
     if fault := subset.fault():
         raise DataError(f"{path} cannot be read as a subset: it has {fault}", hint)
     return subset
+
+
+class AdaptiveRule(NamedTuple):
+    """When an adaptive run ends: after `count` items, or once the 95 % interval is within ± `width`, where that is given."""
+
+    count: int
+    width: float | None = None
+
+    def __str__(self) -> str:
+        return str(self.count) if self.width is None else f"{self.count}:{self.width:g}"
+
+
+def parse_adaptive(value: int | str) -> AdaptiveRule:
+    """Return the rule of --adaptive, N or N:WIDTH. Raises UsageError."""
+    count, colon, width = str(value).partition(":")
+    try:
+        rule = AdaptiveRule(int(count), float(width) if colon else None)
+        if rule.count < 2 or (rule.width is not None and not 0.0 < rule.width < 0.5):
+            raise ValueError
+    except ValueError:
+        raise UsageError(
+            f"--adaptive {value!r}: a number of items from 2 was expected, and after a colon half the width of the interval "
+            "at which to stop, a share above 0 and below 0.5",
+            "Example: --adaptive 40, or --adaptive 100:0.03.",
+        ) from None
+    return rule
+
+
+def asked_text(spec: RunSpec, asked: int, *, ended: bool) -> str:
+    """Return how many items of a subset a run asked, and why it stopped there.
+
+    Args:
+        spec: of the run, with a subset.
+        asked: samples that it has a record of.
+        ended: it is complete.
+    """
+    assert spec.subset is not None  # noqa: S101 - asked by the caller
+    chosen, total = len(spec.subset.items), spec.subset.total
+    if spec.adaptive is None:
+        return f"only {chosen:,} chosen ones of {total:,} samples were run"
+    count, width = parse_adaptive(spec.adaptive)
+    if width is None or not ended:
+        return f"only {count:,} chosen ones of {total:,} samples were run"
+    allowed = f"the {count:,} that --adaptive allows"
+    why = (
+        f"before {allowed}: its interval is within ±{width:g}" if asked < count else f"at {allowed} to reach ±{width:g}"
+    )
+    return f"only {asked:,} chosen ones of {total:,} samples were run (stopped {why})"
 
 
 def data_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -178,11 +231,11 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
         UsageError: the subset is of another benchmark, or this one chooses its questions by the answers; `adaptive` without
             a subset, or with more items than it has. Where a judge decides an item, the first choice of items raises it.
     """
-    subset, count = spec.subset, spec.adaptive
+    subset, rule = spec.subset, None if spec.adaptive is None else parse_adaptive(spec.adaptive)
     if subset is None:
-        if count is not None:
+        if rule is not None:
             raise UsageError(
-                f"--adaptive {count} chooses items of a subset, and none is named", "Pass --subset-file FILE."
+                f"--adaptive {rule} chooses items of a subset, and none is named", "Pass --subset-file FILE."
             )
         return benchmark
     if benchmark.study.get("subset") == subset.digest:
@@ -201,9 +254,9 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
             f"the subset was fitted on the profile {subset.profile!r}, which {benchmark.name} does not have",
             "Make it again: snellen subset BENCHMARK --from RUNS --out FILE",
         )
-    if count is not None and not 2 <= count <= len(subset.items):
+    if rule is not None and rule.count > len(subset.items):
         raise UsageError(
-            f"--adaptive {count}: the subset has {len(subset.items):,} items",
+            f"--adaptive {rule}: the subset has {len(subset.items):,} items",
             f"Choose a number from 2 to {len(subset.items):,}, or make a larger subset.",
         )
     asked = {item.id for item in subset.items}
@@ -224,7 +277,7 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
 
             own = require_metrics(benchmark, profile, own)
         parts = [msgspec.structs.replace(metric, name=f"{PART}{metric.name}") for metric in own]
-        return [estimate(subset, scores, count), *parts] if profile == subset.profile else parts
+        return [estimate(subset, scores, rule), *parts] if profile == subset.profile else parts
 
     limited = replace(
         benchmark,
@@ -239,10 +292,10 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
         members=(),
         study={**benchmark.study, "subset": subset.digest},
     )
-    return limited if count is None else _adaptive(limited, subset, count)
+    return limited if rule is None else _adaptive(limited, subset, rule)
 
 
-def _adaptive(benchmark: Benchmark, subset: Subset, count: int) -> Benchmark:
+def _adaptive(benchmark: Benchmark, subset: Subset, rule: AdaptiveRule) -> Benchmark:
     """Return a benchmark that grows: its next items are those of the subset that tell most, after the answers so far."""
     places = {item.id: place for place, item in enumerate(subset.items)}
     kept: dict[str, Sample] = {}
@@ -265,16 +318,33 @@ def _adaptive(benchmark: Benchmark, subset: Subset, count: int) -> Benchmark:
         from snellen.scoring.statistics.item_response import next_items
 
         scores = {places[name]: _value(answer) for name, answer in answers.items() if name in places}
-        return [sample(data, subset.items[place].id) for place in next_items(*_parameters(subset), scores, count)]
+        chosen = next_items(*_parameters(subset), scores, rule.count, lambda asked: _is_enough(subset, asked, rule))
+        return [sample(data, subset.items[place].id) for place in chosen]
 
     return replace(
         benchmark,
-        size=lambda data: count,
+        size=lambda data: rule.count,
         grow=grow,
         sample=sample,
-        forecast=lambda data: Forecast(count, count),
-        study={**benchmark.study, "adaptive": count},
+        forecast=None if rule.width else lambda data: Forecast(rule.count, rule.count),
+        study={**benchmark.study, "adaptive": rule.count if rule.width is None else str(rule)},
     )
+
+
+def _is_enough(subset: Subset, values: Floats, rule: AdaptiveRule) -> bool:
+    """Return True if the interval by these scores is as narrow as the rule asks for."""
+    if rule.width is None:
+        return False
+    whole = _whole(subset, values)
+    return whole is not None and subset.factor * whole.error <= rule.width
+
+
+def _whole(subset: Subset, values: Floats) -> WholeScore | None:
+    import numpy as np
+
+    from snellen.scoring.statistics.item_response import estimate_whole
+
+    return estimate_whole(*_parameters(subset), np.array(subset.rest), subset.total, np.clip(values, 0.0, 1.0))
 
 
 def _value(answer: ScoredAnswer) -> float:
@@ -291,23 +361,24 @@ def _parameters(subset: Subset) -> tuple[Floats, Floats]:
     return a, d
 
 
-def estimate(subset: Subset, scores: Scores, count: int | None = None) -> Metric:
+def estimate(subset: Subset, scores: Scores, rule: AdaptiveRule | None = None) -> Metric:
     """Return the estimated mean score over all items, with its interval; without a value where no item has an answer.
 
     Args:
         subset: the items.
         scores: of the run.
-        count: how many of the items are asked; None: all.
+        rule: which of the items are asked; None: all.
     """
     import numpy as np
 
-    from snellen.scoring.statistics.item_response import estimate_whole, item_scores
+    from snellen.scoring.statistics.item_response import item_scores
 
     values = item_scores(scores, [item.id for item in subset.items])
-    answered, size = int(np.isfinite(values).sum()), count or len(values)
-    whole = estimate_whole(*_parameters(subset), np.array(subset.rest), subset.total, np.clip(values, 0.0, 1.0))
-    if whole is None:
+    answered, size = int(np.isfinite(values).sum()), len(values) if rule is None else rule.count
+    if (whole := _whole(subset, values)) is None:
         return Metric(ESTIMATE, None, 0, coverage=0.0)
+    if rule is not None and _is_enough(subset, values, rule):
+        size = len(np.unique(scores.question))
     half = subset.factor * whole.error
     about = IntervalMethod("item response theory, models left out", clusters=answered)
     low, high = max(0.0, whole.value - half), min(1.0, whole.value + half)

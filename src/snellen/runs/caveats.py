@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Benchmark
 from snellen.engine.run_folder import RunMeta
-from snellen.engine.subset import ESTIMATE
+from snellen.engine.subset import ESTIMATE, asked_text
 from snellen.media.sampling import frames_rule
 from snellen.models.api.prices import provider_of
 from snellen.models.api.reply import CALLS, MEMBER, THOUGHTS
@@ -42,7 +42,7 @@ def caveats(meta: RunMeta, benchmark: Benchmark | None = None, *, state: str, na
     if not coverage.full:
         yield Caveat("part", f"{coverage.part} were run")
     if (subset := meta.spec.subset) is not None:
-        chosen = f"only {meta.spec.adaptive or len(subset.items):,} chosen ones of {subset.total:,} samples were run"
+        chosen = asked_text(meta.spec, totals.recorded, ended=state == "complete")
         yield Caveat("part", f"{chosen}: {ESTIMATE} estimates the score on all from {len(subset.models)} other models")
     if meta.not_there:
         size = coverage.of or 0

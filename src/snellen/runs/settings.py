@@ -14,7 +14,7 @@ from msgspec import structs
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Benchmark, Data
 from snellen.engine.run_folder import JUDGE_RUNS, JUDGED, LABELLED, READ, RunFolder, RunSpec
-from snellen.engine.subset import Subset, read_subset, with_subset
+from snellen.engine.subset import Subset, parse_adaptive, read_subset, with_subset
 from snellen.models.base import AUTO, DEFAULTS, ModelOptions, ModelSettings
 from snellen.models.registry import CHECKPOINT_KINDS
 from snellen.runs.trust import as_asked, find_named
@@ -51,7 +51,7 @@ class RunSettings(JudgeSettings, total=False):
     images: str | Path | None
     benchmark_options: Mapping[str, str] | None
     subset: str | Path | Subset | None
-    adaptive: int | None
+    adaptive: int | str | None
     repeats: int
     nproc: int | None
     ray: str | None
@@ -108,6 +108,8 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
     spec = {name: value for name, value in chosen.items() if name in _SPEC_FIELDS}
     if isinstance(file := spec.get("subset"), str | Path):
         spec["subset"] = read_subset(file)
+    if "adaptive" in spec and (rule := parse_adaptive(spec["adaptive"])).width is None:
+        spec["adaptive"] = rule.count
     if spec.get("schema"):
         from snellen.benchmarks.structured import checked_schema
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snellen.atomic_write import replacing
 from snellen.benchmarks import registry
@@ -17,7 +16,14 @@ from snellen.errors import DataError, StorageError, UsageError
 from snellen.runs.compared_runs import ComparedRun
 from snellen.runs.run import Run, load_run
 from snellen.runs.scoring import profiles_of
-from snellen.scoring.statistics.item_response import fit_for_size, item_scores, rest_of, select_items
+from snellen.scoring.statistics.item_response import (
+    Floats,
+    counted_as,
+    fit_for_size,
+    item_scores,
+    rest_of,
+    select_items,
+)
 from snellen.text import pretty_json
 
 LEAST_MODELS = 10
@@ -57,7 +63,7 @@ def make_subset(
         )
     (name,) = profiles_of(subject, profile)
     opened = _opened(subject, runs, trust=trust)
-    _require_models(len({_model(run) for run in opened}), "")
+    _require_models(len({run.meta.spec.model_with_adapter for run in opened}), "")
     data = _same_data(opened)
     ids = [sample.id for sample in subject.samples(data)]
     if not 2 <= size < len(ids):
@@ -65,8 +71,8 @@ def make_subset(
             f"--size {size}: {subject.name} has {len(ids):,} items",
             f"Choose a size from 2 to {len(ids) - 1:,}; for all items omit --subset-file.",
         )
-    models, scores = _scores(opened, name, ids)
-    _require_models(len(models), ", where those with the same score on every item count as one")
+    models, scores, copies = _distinct(*_scores(opened, name, ids))
+    _require_models(len(models), ", where those whose scores hardly differ count as one")
     fit, left = fit_for_size(scores, size, seed)
     selected = np.sort(select_items(fit, size))
     return Subset(
@@ -82,6 +88,7 @@ def make_subset(
         rest=tuple(round(float(share), 6) for share in rest_of(fit, selected)),
         factor=round(left.factor, 4),
         models=tuple(models),
+        copies=copies,
         error=SubsetError(round(left.mean_absolute, 5), round(left.random, 5), left.covered),
     )
 
@@ -94,12 +101,6 @@ def _require_models(found: int, counted: str) -> None:
             "error",
             "Pass more runs: --from RUN, or --from FOLDER for all runs in it.",
         )
-
-
-def _model(run: Run) -> str:
-    """Return the name of a run's model, with its adapter: adapters over one base are models of their own."""
-    spec = run.meta.spec
-    return f"{spec.model} + {spec.options.adapter}" if spec.options.adapter else spec.model
 
 
 def _opened(benchmark: Benchmark, runs: Sequence[str | Path | Run], *, trust: bool) -> list[Run]:
@@ -144,15 +145,13 @@ def _same_data(runs: Sequence[Run]) -> Data:
     return first.meta.spec.data
 
 
-def _scores(runs: Sequence[Run], profile: str, ids: Sequence[str]) -> tuple[list[str], NDArray[np.float64]]:
+def _scores(runs: Sequence[Run], profile: str, ids: Sequence[str]) -> tuple[list[str], Floats]:
     """Return the models' names, and their scores on the items, [models, items], NaN where there is no answer.
-
-    Of models with the same score on every item the first is taken: they are one model, or do not differ here.
 
     Raises:
         UsageError: a run lacks more than 5 % of the items. DataError: a score is outside of 0 to 1.
     """
-    rows: dict[str, list[NDArray[np.float64]]] = {}
+    rows: dict[str, list[Floats]] = {}
     for run in runs:
         row = item_scores(ComparedRun(run).scores(profile), ids)
         answered = ~np.isnan(row)
@@ -166,17 +165,28 @@ def _scores(runs: Sequence[Run], profile: str, ids: Sequence[str]) -> tuple[list
                 f"{run.path} has scores outside of 0 to 1 under the profile {profile}",
                 "Name another one with --profile.",
             )
-        rows.setdefault(_model(run), []).append(row)
-    means = []
-    for own in rows.values():
-        stacked, answered = np.stack(own), ~np.isnan(own)
-        count = answered.sum(axis=0)
-        total = np.where(answered, stacked, 0.0).sum(axis=0)
-        means.append(np.divide(total, count, out=np.full(len(ids), np.nan), where=count > 0))
-    # One model under several names would be left out and stay in the fit, so that the measured error is too small.
-    _, first = np.unique(np.nan_to_num(np.stack(means), nan=-1.0), axis=0, return_index=True)
-    distinct = np.sort(first)
-    return [list(rows)[at] for at in distinct], np.stack(means)[distinct]
+        rows.setdefault(run.meta.spec.model_with_adapter, []).append(row)
+    return list(rows), np.stack([_mean(np.stack(own)) for own in rows.values()])
+
+
+def _mean(rows: Floats) -> Floats:
+    """Return the mean of [rows, items] over the rows that have an answer; NaN where none has."""
+    answered = ~np.isnan(rows)
+    count, total = answered.sum(axis=0), np.where(answered, rows, 0.0).sum(axis=0)
+    mean: Floats = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+    return mean
+
+
+def _distinct(models: Sequence[str], scores: Floats) -> tuple[list[str], Floats, dict[str, str]]:
+    """Return models and scores with near-copies of a model averaged into it, and the name that each of them counts under.
+
+    A model left out while its copy stays in the fit would make the measured error too small.
+    """
+    counted = np.array(counted_as(scores))
+    first = np.unique(counted).tolist()
+    averaged = np.stack([_mean(scores[counted == one]) for one in first])
+    copies = {models[at]: models[one] for at, one in enumerate(counted.tolist()) if at != one}
+    return [models[one] for one in first], averaged, copies
 
 
 def write_subset(subset: Subset, path: Path) -> None:

@@ -11,7 +11,7 @@ observed answers, and the model's expectation for items that were not asked. Sel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +30,8 @@ _NODES = np.stack([axis.ravel() for axis in np.meshgrid(np.linspace(-2.5, 2.5, 9
 """[2, nodes] standardised log a and d."""
 _LOG_PRIOR = -0.5 * (_NODES**2).sum(0) - np.log(np.exp(-0.5 * (_NODES**2).sum(0)).sum())
 SPREADS = (0.2, 0.35, 0.6, 1.0)
-"""Spreads of log a that are tried. It is not fitted: the likelihood of ten to thirty models hardly depends on it, and EM ended
-at none at all. One that is too great makes items that look telling by chance narrow the interval (docs/subset.md)."""
+"""Spreads of log a that are tried; the one with the greatest marginal likelihood is taken. One that is too great makes items
+that look telling by chance narrow the interval, and one that is too small widens the scores (docs/subset.md)."""
 _SPREAD_OF_D = (0.2, 4.0)
 LOG_A = 3.0
 """Bound of the mean of log a."""
@@ -52,6 +52,7 @@ class ItemFit:
         ability: [m] of the models; mean 0 and spread 1.
         center, spread: [2] of log a and d over items.
         a, d: [n] discrimination and intercept of each item; difficulty is -d / a.
+        evidence: logarithm of the marginal likelihood: items integrated out, abilities at their estimates.
     """
 
     ability: Floats
@@ -59,6 +60,7 @@ class ItemFit:
     spread: Floats
     a: Floats
     d: Floats
+    evidence: float = 0.0
 
     def chances(self, items: NDArray[np.intp] | slice = slice(None), abilities: Floats = ABILITIES) -> Floats:
         """Return the chance of a correct answer, [items, abilities]."""
@@ -83,15 +85,20 @@ def _node_values(center: Floats, spread: Floats) -> tuple[Floats, Floats]:
 
 def _posterior(scores: Floats, ability: Floats, center: Floats, spread: Floats) -> Floats:
     """Return the posterior weight of each node for each item, [n, nodes]; `scores` is [m, n] with NaN for no answer."""
+    weight = _joint(scores, ability, center, spread)
+    weight = np.exp(weight - weight.max(axis=1, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def _joint(scores: Floats, ability: Floats, center: Floats, spread: Floats) -> Floats:
+    """Return the logarithm of likelihood times prior of each node for each item, [n, nodes]."""
     from scipy.special import log_expit
 
     a, d = _node_values(center, spread)
     logit = np.outer(a, ability) + d[:, None]
     answered = ~np.isnan(scores)
     right = np.where(answered, scores, 0.0)
-    weight = right.T @ log_expit(logit).T + (answered - right).T @ log_expit(-logit).T + _LOG_PRIOR
-    weight = np.exp(weight - weight.max(axis=1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True), dtype=np.float64)
+    return np.asarray(right.T @ log_expit(logit).T + (answered - right).T @ log_expit(-logit).T + _LOG_PRIOR)
 
 
 def _start(scores: Floats, spread: float) -> tuple[Floats, Floats, Floats]:
@@ -117,6 +124,8 @@ def fit_items(
         near, models: a fit to begin with, and which of its models these are.
         spread_of_log_a: over items; that of `near` where one is given.
     """
+    from scipy.special import logsumexp
+
     n = scores.shape[1]
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(n, FITTED_ITEMS), replace=False))
     part = scores[:, drawn]
@@ -143,12 +152,27 @@ def fit_items(
         ability = (ability - middle) / scale
         if np.abs(np.concatenate([ability, center, spread]) - before).max() < TOLERANCE:
             break
-    discrimination, d = np.zeros(n), np.zeros(n)
-    nodes = center[:, None] + spread[:, None] * _NODES
+    a, d = np.zeros(n), np.zeros(n)
     for start in range(0, n, CHUNK):
         here = slice(start, start + CHUNK)
-        discrimination[here], d[here] = nodes @ _posterior(scores[:, here], ability, center, spread).T
-    return ItemFit(ability, center, spread, np.exp(discrimination), d)
+        a[here], d[here] = _averaged_curves(_posterior(scores[:, here], ability, center, spread), center, spread)
+    evidence = float(logsumexp(_joint(part, ability, center, spread), axis=1).sum())
+    return ItemFit(ability, center, spread, a, d, evidence)
+
+
+def _averaged_curves(weight: Floats, center: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Return a and d of the curve nearest to each item's chance averaged over its posterior, `weight` of [n, nodes].
+
+    Few models leave an item uncertain. Its posterior mean alone would be too steep a curve, so that answers to items that
+    only seem telling would make an ability, and thereby an interval, too sure. Nearest is by squares of the logit, over
+    N(0, 1) of the abilities.
+    """
+    from scipy.special import logit
+
+    share = np.exp(-0.5 * _COARSE**2)
+    share /= share.sum()
+    averaged = logit(weight @ _chances(*_node_values(center, spread), _COARSE))
+    return averaged @ (share * _COARSE) / (share @ _COARSE**2), averaged @ share
 
 
 def _abilities(ability: Floats, right: Floats, asked: Floats, a: Floats, d: Floats) -> Floats:
@@ -193,6 +217,37 @@ def _candidates(fit: ItemFit, size: int) -> NDArray[np.intp]:
         chance = _chances(fit.a, fit.d, np.array([ability]))[:, 0]
         best |= set(np.argsort(-(fit.a**2) * chance * (1.0 - chance), kind="stable")[:size].tolist())
     return np.array(sorted(best), dtype=np.intp)
+
+
+COPY = 0.8
+"""Concordance from which two models count as one: their scores differ on a fifth of the items, or fewer, on which two models
+of their accuracies would that answered independently. Landis and Koch (1977) call it almost perfect; unrelated models have
+about a half, since they find the same items hard."""
+
+
+def counted_as(scores: Floats) -> list[int]:
+    """Return for each model the first one before it that it hardly differs from, [m]; itself where there is none.
+
+    Concordance is 1 - E(x - y)² / E(x - y')², where y' is y of an independent item: Cohen's kappa of right and wrong, the
+    error consistency of Geirhos et al. 2020 (arXiv 2006.16736), and Lin's coefficient (Biometrics 45, 1989) for partial
+    credits.
+
+    Args:
+        scores: [m, n] as for `fit_items`.
+    """
+    counted: list[int] = []
+    for one, row in enumerate(scores):
+        counted.append(one)
+        for other in range(one):
+            if counted[other] != other:
+                continue
+            both = ~np.isnan(row) & ~np.isnan(scores[other])
+            x, y = row[both], scores[other][both]
+            expected = x.var() + y.var() + (x.mean() - y.mean()) ** 2
+            if ((x - y) ** 2).mean() <= (1.0 - COPY) * expected:
+                counted[one] = other
+                break
+    return counted
 
 
 def item_scores(scores: Scores, ids: Sequence[str]) -> Floats:
@@ -249,7 +304,13 @@ def ability_weights(chance: Floats, scores: Floats) -> Floats:
     return np.asarray(weight / weight.sum(), dtype=np.float64)
 
 
-def next_items(a: Floats, d: Floats, scores: Mapping[int, float], count: int) -> list[int]:
+def next_items(
+    a: Floats,
+    d: Floats,
+    scores: Mapping[int, float],
+    count: int,
+    enough: Callable[[Floats], bool] = lambda asked: False,
+) -> list[int]:
     """Return the items that an adaptive test asks now, of `count` in all; none at its end.
 
     Four are chosen at a time: those with the greatest Fisher information over the abilities that fit the answers before.
@@ -259,6 +320,7 @@ def next_items(a: Floats, d: Floats, scores: Mapping[int, float], count: int) ->
         a, d: [k] of all items of the test.
         scores: item to score, of the answers so far; NaN for a failed request.
         count: items to ask, at most k.
+        enough: ends the test earlier, by the scores after each four items, [k] with NaN for those without one.
     """
     chance = _chances(a, d, ABILITIES)
     information = a[:, None] ** 2 * chance * (1.0 - chance)
@@ -272,6 +334,8 @@ def next_items(a: Floats, d: Floats, scores: Mapping[int, float], count: int) ->
         asked += opened
         if pending := [item for item in opened if item not in scores]:
             return pending
+        if enough(np.array([scores[item] if item in asked else np.nan for item in range(len(a))])):
+            break
     return []
 
 
@@ -280,7 +344,7 @@ class LeftOut:
     """What leaving out each model in turn says of an estimator: fitted and selected without it, then asked about it.
 
     Attributes:
-        error: [m] estimate minus the true mean score; NaN for a model without an answer to the items.
+        error: [m] estimate minus the true mean score; without models that have no answer to the items.
         standard: [m] standard errors that the estimates gave.
         random: mean absolute error of the plain mean over random items, as many.
     """
@@ -299,7 +363,7 @@ class LeftOut:
 
         Student's quantile with m - 1 degrees of freedom, times the root mean square of error / standard error where that
         exceeds 1: the 2PL does not hold exactly, and a few models may fit it by chance. Both are multiplied by the upper
-        80 % bound of a spread that m models show, since the spread of log a is chosen by these errors.
+        80 % bound of a spread that m models show.
         """
         return half_width(self.error / self.standard)
 
@@ -320,40 +384,40 @@ def half_width(ratio: Floats) -> float:
 
 
 def fit_for_size(scores: Floats, size: int, seed: int = 0) -> tuple[ItemFit, LeftOut]:
-    """Return the fit by the spread of log a whose left-out models are estimated best from so many items, and their errors.
-
-    The error of a model is that under the spread which the other models choose, so that no model chooses for itself.
-    """
-    fits = [fit_items(scores, seed, spread_of_log_a=spread) for spread in SPREADS]
-    tried = [leave_one_out(scores, size, seed, fit) for fit in fits]
-    errors, standards = (np.stack([getattr(each, name) for each in tried]) for name in ("error", "standard"))
-    known = ~np.isnan(errors).any(axis=0)
-    errors, standards = errors[:, known], standards[:, known]
-    squares = errors**2
-    chosen = (squares.sum(axis=1, keepdims=True) - squares).argmin(axis=0)
-    models = np.arange(len(chosen))
-    nested = LeftOut(errors[chosen, models], standards[chosen, models], tried[0].random)
-    return fits[int(squares.sum(axis=1).argmin())], nested
+    """Return the fit by the likeliest spread of log a, and the errors of its estimates from so many items."""
+    fit, folds = fit_folds(scores, seed)
+    return fit, leave_one_out(scores, size, seed, folds)
 
 
-def leave_one_out(scores: Floats, size: int, seed: int, whole: ItemFit, draws: int = 200) -> LeftOut:
+def fit_folds(scores: Floats, seed: int = 0) -> tuple[ItemFit, list[ItemFit]]:
+    """Return the fit of all models, and for each model that of the others, each by its likeliest spread of log a."""
+    fits, folds = [fit_items(scores, seed, spread_of_log_a=spread) for spread in SPREADS], []
+    for left in range(len(scores)):
+        others = [at for at in range(len(scores)) if at != left]
+        folds.append(likeliest([fit_items(scores[others], seed, whole, others) for whole in fits]))
+    return likeliest(fits), folds
+
+
+def likeliest(fits: Sequence[ItemFit]) -> ItemFit:
+    """Return the fit with the greatest marginal likelihood."""
+    return max(fits, key=lambda fit: fit.evidence)
+
+
+def leave_one_out(scores: Floats, size: int, seed: int, folds: Sequence[ItemFit], draws: int = 200) -> LeftOut:
     """Estimate each model's mean score by a fit and a selection that were made without it.
 
     Args:
         scores: [m, n] as for `fit_items`.
         size: items of the subset.
-        seed: of `fit_items`, and of the random items.
-        whole: the fit of all models, from which the others begin.
+        seed: of the random items.
+        folds: [m] fits, each without one model.
         draws: random sets of items for each model.
     """
     rng = np.random.default_rng(seed)
     errors, standards, plain = [], [], []
-    for left in range(len(scores)):
-        others = [at for at in range(len(scores)) if at != left]
-        fit = fit_items(scores[others], seed, whole, others)
+    for answers, fit in zip(scores, folds, strict=True):
         selected = select_items(fit, size)
         rest = rest_of(fit, selected)
-        answers = scores[left]
         estimate = estimate_whole(fit.a[selected], fit.d[selected], rest, len(answers), answers[selected])
         truth = float(np.nanmean(answers))
         errors.append(np.nan if estimate is None else estimate.value - truth)
@@ -361,7 +425,8 @@ def leave_one_out(scores: Floats, size: int, seed: int, whole: ItemFit, draws: i
         answered = answers[~np.isnan(answers)]
         means = [rng.choice(answered, min(size, len(answered)), replace=False).mean() for _ in range(draws)]
         plain.append(float(np.abs(np.array(means) - truth).mean()))
-    return LeftOut(np.array(errors), np.array(standards), float(np.mean(plain)))
+    known = ~np.isnan(errors)
+    return LeftOut(np.array(errors)[known], np.array(standards)[known], float(np.mean(plain)))
 
 
 def rest_of(fit: ItemFit, selected: NDArray[np.intp]) -> Floats:
