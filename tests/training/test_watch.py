@@ -204,11 +204,14 @@ def test_what_cannot_be_watched_is_refused_with_what_to_do(watch, tmp_path, caps
     assert watch("--once", "--benchmark", "chart/digit").status == 2
     missing = main(["watch", str(tmp_path / "none"), "--benchmark", "chart/digits", "--once"])
     assert missing == 2 and "none is not there" in capsys.readouterr().err
+    unknown = watch("--metric", "acuracy", "--idle", "0")
+    assert unknown.status == 2 and "has no metric 'acuracy'" in unknown.err and not (tmp_path / "evals").exists()
     empty = watch("--once")
     assert empty.status == 0 and "there is no checkpoint in ck" in empty.err
     save(embedded.path(), tmp_path / "ck" / "checkpoint-1")
     wrong = watch("--once", "--metric", "acuracy")
     assert wrong.status == 2 and "has no metric 'acuracy'" in wrong.err and "accuracy" in wrong.err
+    (tmp_path / "evals").mkdir(exist_ok=True)
     (tmp_path / "evals" / "watch.json").write_text("{")
     damaged = watch("--once")
     assert damaged.status == 3 and "Delete it" in damaged.err
@@ -285,8 +288,12 @@ def test_an_adapter_samples_as_its_base_or_the_recipe_says(watch, tmp_path, tiny
     model = json.loads(run.read_text())["identity"]["model"]
     assert model["sampling"] == {"temperature": 0.7, "top_k": 5}
     (tmp_path / "evals").rename(tmp_path / "sampled")
-    done = watch("--once", "--sampling", "greedy")
+    page = (tmp_path / "sampled" / "watch.html").read_text()
+    assert f"over local:{base} · sampling of the checkpoint (temperature 0.7, top_k 5)" in page
+    done = watch("--once", "--sampling", "greedy", "--repeats", 2)
     assert done.status == 0, done.err
+    page = (tmp_path / "evals" / "watch.html").read_text()
+    assert f"over local:{base} · sampling greedy · 2 repeats" in page
     meta = json.loads(run.read_text())
     assert meta["spec"]["recipe"] == "greedy" and "sampling" not in meta["identity"]["model"]
     assert meta["identity"]["generation"]["temperature"] == 0
@@ -297,7 +304,11 @@ def test_a_checkpoint_that_was_saved_again_with_other_sampling_is_evaluated_anew
     run = tmp_path / "evals" / "chart-digits" / "checkpoint-1" / "run_meta.json"
     assert watch("--once").status == 0
     own.write_text(json.dumps({"do_sample": True, "temperature": 0.3}))
+    save(own.parent, tmp_path / "ck" / "checkpoint-2")
+    (tmp_path / "ck" / "checkpoint-2" / own.name).unlink()
     assert watch("--once").status == 0
+    page = (tmp_path / "evals" / "watch.html").read_text()
+    assert page.count("sampling of the checkpoint (temperature 0.3)") == 1, "each row has its own where they differ"
     assert json.loads(run.read_text())["identity"]["model"]["sampling"] == {"temperature": 0.3}
     assert run.parent.with_name("checkpoint-1.replaced-1").is_dir()
 

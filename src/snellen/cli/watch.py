@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -121,6 +121,9 @@ def watch(
     for each in benchmarks.values():
         require_profile(base, each, output.profile)
     _check_data(benchmarks, base.data, quiet=output.quiet)
+    if output.metric is not None:
+        for each in benchmarks.values():
+            _require_metric(each, base, output)
     out = watching.out or Path("results") / f"watch-{slug(checkpoints.absolute().name) or 'checkpoints'}"
     require_run_folder(out)
     targets = log_targets(output.log) if output.log else []
@@ -146,6 +149,22 @@ def _check_data(benchmarks: dict[str, Benchmark], data: Data, *, quiet: bool) ->
         if (reading := benchmark.reading(data)) is not None and not quiet:
             note(f"{benchmark.name}: {reading.text}")
         next(iter(benchmark.samples(data)), None)
+
+
+def _require_metric(benchmark: Benchmark, spec: RunSpec, output: StepOutputOptions) -> None:
+    """Raise UsageError for a metric that no run of the benchmark can have; what only answers tell is looked at then."""
+    from snellen.runs.threshold_check import forecast_metrics, may_have
+
+    assert output.metric is not None  # noqa: S101 - asked by the caller
+    forecast = forecast_metrics(benchmark, spec, output.profile, [output.metric])
+    if forecast is not None and output.metric not in forecast.metrics and not may_have(forecast, spec, output.metric):
+        raise no_metric(benchmark.name, output.metric, forecast.metrics)
+
+
+def no_metric(benchmark: str, name: str, metrics: Mapping[str, Metric]) -> UsageError:
+    """Return the error for a metric that a benchmark does not have."""
+    names = ", ".join([*list(metrics)[:NAMED], *["…"] * (len(metrics) > NAMED)])
+    return UsageError(f"{benchmark} has no metric {name!r}", f"It has: {names}.").near(name, metrics)
 
 
 class WatchSession:
@@ -223,10 +242,7 @@ class WatchSession:
             return next(iter(point.metrics), None)
         by_name = {metric.name: metric for metric in point.metrics}
         if self._output.metric not in by_name:
-            names = ", ".join([*list(by_name)[:NAMED], *["…"] * (len(by_name) > NAMED)])
-            raise UsageError(f"{point.benchmark} has no metric {self._output.metric!r}", f"It has: {names}.").near(
-                self._output.metric, by_name
-            )
+            raise no_metric(point.benchmark, self._output.metric, by_name)
         return by_name[self._output.metric]
 
     def _print(self, point: StepPoint) -> None:
@@ -252,7 +268,10 @@ class WatchSession:
         series = []
         for benchmark in self.watch.benchmarks:
             points = [point for point in self.watch.points if point.benchmark == benchmark.name]
-            scores = [StepScore(point.step, point.checkpoint, self._metric(point), point.error) for point in points]
+            scores = [
+                StepScore(point.step, point.checkpoint, self._metric(point), point.error, point.conditions)
+                for point in points
+            ]
             name = next((score.metric.name for score in scores if score.metric), self._output.metric or "score")
             if scores:
                 series.append(StepSeries(benchmark.name, name, scores))

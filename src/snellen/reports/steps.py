@@ -22,12 +22,13 @@ TICKS = 8
 
 
 class StepScore(Struct, frozen=True):
-    """One checkpoint: its step, and its metric or the error in place of one."""
+    """One checkpoint: its step, its metric or the error in place of one, and the conditions that the metric holds under."""
 
     step: int
     checkpoint: str
     metric: Metric | None
     error: str = ""
+    conditions: str = ""
 
 
 class StepSeries(Struct, frozen=True):
@@ -41,6 +42,12 @@ class StepSeries(Struct, frozen=True):
     def known(self) -> list[tuple[StepScore, Metric]]:
         """The checkpoints with a value."""
         return [(score, score.metric) for score in self.scores if score.metric and score.metric.value is not None]
+
+    @property
+    def shared_conditions(self) -> str | None:
+        """The conditions of all checkpoints with a metric; None where they differ, and each row names its own."""
+        every = dict.fromkeys(score.conditions for score in self.scores if score.metric)
+        return next(iter(every), "") if len(every) < 2 else None
 
 
 def write_steps(path: Path, title: str, series: Sequence[StepSeries], notes: Sequence[str] = ()) -> Path:
@@ -104,6 +111,7 @@ def _rows(series: StepSeries) -> list[dict[str, Any]]:
         {
             "step": f"{score.step:,}",
             "checkpoint": score.checkpoint,
+            "conditions": score.conditions if series.shared_conditions is None else "",
             "cell": None if score.metric is None else metric_fields(score.metric),
             "n": "" if score.metric is None else f"{score.metric.n:,}",
             "coverage": "" if score.metric is None else f"{score.metric.coverage:.1%}",

@@ -32,6 +32,7 @@ from snellen.models.local.checkpoint import ADAPTER_CONFIG
 from snellen.models.local.model import SharedWeights
 from snellen.plugin_errors import plugin_fault
 from snellen.redaction import redact_bytes
+from snellen.runs.caveats import title_part
 from snellen.runs.evaluate import evaluate
 from snellen.runs.run import Run
 from snellen.runs.settings import RunSettings
@@ -71,6 +72,7 @@ class StepPoint(Struct, frozen=True, kw_only=True):
         run: the run folder, relative to the folder of the watch.
         metrics: under one profile.
         unanswered: samples without an answer.
+        conditions: what the figures hold under: the base of an adapter, videos, sampling and repeats.
         stamp, settings: of the checkpoint's files and of the run when it was evaluated; with others it is done again.
     """
 
@@ -81,6 +83,7 @@ class StepPoint(Struct, frozen=True, kw_only=True):
     run: str = ""
     metrics: list[Metric] = []
     unanswered: int = 0
+    conditions: str = ""
     error: str = ""
     exit_code: int = 0
     stamp: str = ""
@@ -267,7 +270,9 @@ class CheckpointWatch:
             )
             return structs.replace(failed, run=failed.run if RunFolder(folder).exists() else ""), None
         unanswered = run.meta.totals.error + run.meta.totals.timeout
-        return structs.replace(point, metrics=list(metrics), unanswered=unanswered), run
+        over = f"over {run.meta.spec.model}" if run.meta.spec.options.adapter else ""
+        conditions = " · ".join(filter(None, (over, title_part(run.meta).removeprefix(" · "))))
+        return structs.replace(point, metrics=list(metrics), unanswered=unanswered, conditions=conditions), run
 
     def _run(self, checkpoint: CheckpointFolder, benchmark: Benchmark, **shown: Any) -> Run:
         """Evaluate a checkpoint, or an adapter over its base, which stays loaded for the next one."""
