@@ -268,12 +268,16 @@ def comparable(a: RunMeta, b: RunMeta, wording: frozenset[str] = frozenset(), *,
         if name != "seed" or first.keys() == second.keys()  # data with a digest is not drawn by seed
     ]
     if notes and not force:
-        thresholds = a.spec.benchmark == b.spec.benchmark == "acuity"
+        hint = "Compare runs of one benchmark over the same data; --force compares all samples with equal ids."
+        if a.spec.benchmark == b.spec.benchmark == "acuity":
+            hint = "Compare their thresholds: snellen acuity A B --compare"
+        elif [name for name, *_ in differences(first, second)] == ["seed"]:
+            hint = (
+                "This benchmark draws its questions by --seed. For several replies to the same questions, pass one seed and "
+                "--repeats, or in Python generation=Generation(seed=N)."
+            )
         raise DifferentSamplesError(
-            "these runs did not answer the same samples:\n" + "\n".join(f"  {line}" for line in notes),
-            "Compare their thresholds: snellen acuity A B --compare"
-            if thresholds
-            else "Compare runs of one benchmark over the same data; --force compares all samples with equal ids.",
+            "these runs did not answer the same samples:\n" + "\n".join(f"  {line}" for line in notes), hint
         )
     notes += asked
     if not notes and (a.imported or b.imported):
