@@ -47,3 +47,29 @@ def test_an_unknown_recipe_is_refused_before_anything_is_written(snellen):
     assert said.status == 2 and "--model api:m has none here" in said.err
     said = snellen("run", "chart/digits", "-m", "embedded", "--chat-template-kwargs", "thinking")
     assert said.status == 2 and "--chat-template-kwargs is not a JSON object" in said.err
+
+
+def test_a_dry_run_refuses_what_the_run_would(snellen):
+    for words, named in (
+        (("-m", "openai:gpt-4o", "--top-k", 5), "takes no top_k in this protocol"),
+        (("-m", "anthropic:claude", "--min-p", 0.1), "takes no min_p in this protocol"),
+        (("-m", "api:m", "--kv-cache", "static"), "--kv-cache is for"),
+    ):
+        said = snellen("run", "chart/digits", "--limit", 1, "--dry-run", *words)
+        assert said.status == 2 and named in " ".join(said.err.split())
+    plan = 'benchmarks = ["chart/digits"]\nmodels = ["openai:gpt-4o"]\n[defaults]\nlimit = 1\ntop_k = 5\n'
+    Path("plan.toml").write_text(plan)
+    said = snellen("run", "plan.toml", "--dry-run")
+    assert "will fail" in said.err and "takes no top_k" in " ".join(said.err.split())
+    assert not Path("results").exists()
+
+
+def test_easi_takes_a_recipe_and_the_sampling_fields(snellen, tmp_path):
+    words = ("easi", "-m", "openai:gpt-4o", "--benchmarks", "viewspatial", "--dry-run", "--no-rich")
+    for more, named in (
+        (("--sampling", "qwen3-vl"), "Near: qwen3-vl-"),
+        (("--sampling", "qwen3-vl-instruct"), "takes no top_k"),
+        (("--top-k", 5), "takes no top_k"),
+    ):
+        said = snellen(*words, *more)
+        assert said.status == 2 and named in " ".join(said.err.split()), said.err

@@ -15,6 +15,7 @@ from snellen.cli.console import note
 from snellen.cli.option_parsing import REQUIRED, argument, only, option, typed
 from snellen.cli.options import JudgeKeyEnv, JudgeUrl, parse_pairs
 from snellen.errors import SnellenError, UsageError
+from snellen.types import MORE_SAMPLING
 
 if TYPE_CHECKING:
     from snellen.easi import Board, EasiWatch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from snellen.easi.result_files import ResultFiles
     from snellen.easi.submit.payload import Metadata
 
+SAMPLING_MORE = (*MORE_SAMPLING, "sampling")
 SELECTION, JUDGING, SENDING = "Benchmarks and samples", "Judge", "Submission"
 
 
@@ -146,7 +148,7 @@ def easi(
     judging: EasiJudgeOptions,
     submission: SubmitOptions,
     workers: shared.WorkerOptions,
-    generation: Annotated[shared.StudyOptions, only("max_tokens", "temperature", "top_p", "system")],
+    generation: Annotated[shared.StudyOptions, only("max_tokens", "temperature", "top_p", *SAMPLING_MORE, "system")],
     endpoint: shared.EndpointOptions,
     media: Annotated[shared.MediaOptions, only("max_long_side", "max_pixels", "min_pixels", "resize")],
     local: Annotated[shared.LocalOptions, only("dtype", "device", "batch_size", "revision")],
@@ -163,7 +165,9 @@ def easi(
     from snellen.easi import EasiSettings, plan, prepare, work
     from snellen.easi.judge import RULE_NAMES
     from snellen.easi.names import chosen
+    from snellen.engine.run_folder import RunSpec
     from snellen.models.base import ModelOptions
+    from snellen.runs.settings import with_sampling
 
     names = chosen(selection.benchmarks, extra=selection.include_extra)
     if judging.judge in RULE_NAMES:
@@ -193,19 +197,20 @@ def easi(
         _run_external(context, external, names, harness.backend, details, output, dry_run=selection.dry_run)
         return
     model = hub_model(model)
+    options = structs.replace(
+        shared.model_options(generation, endpoint, media, local), seed=selection.seed, id_is=selection.id_is
+    )
+    asked = with_sampling(RunSpec(benchmark="", model=model, options=options, system=generation.system or ""))
     settings = EasiSettings(
         model=model,
-        options=structs.replace(
-            shared.model_options(generation, endpoint, media, local),
-            seed=selection.seed,
-            id_is=selection.id_is,
-        ),
+        options=asked.options,
         benchmarks=names,
         out=selection.output_dir,
         dataset_dir=selection.dataset_dir,
         benchmark_options=parse_pairs(selection.pairs)
         | ({} if selection.prompts is None else {"prompts": str(selection.prompts)}),
-        system=generation.system or "",
+        system=asked.system,
+        recipe=asked.recipe,
         limit=selection.limit,
         nproc=workers.nproc,
         ray=workers.ray,
@@ -236,7 +241,8 @@ def easi(
 
 HARNESS_ONLY = ("model_args", "accelerate", "backend_python", "backend_home", "backend_time_limit")
 NATIVE_ONLY = (
-    *("limit", "pairs", "ray", "seed", "system", "max_tokens", "temperature", "top_p", "base_url", "key_env"),
+    *("limit", "pairs", "ray", "seed", "system", "max_tokens", "temperature", "top_p", *SAMPLING_MORE),
+    *("base_url", "key_env"),
     *("concurrency", "id_is", "timeout", "max_attempts", "patience", "rpm", "tpm", "extra_body", "max_long_side"),
     *("max_pixels", "min_pixels", "resize", "dtype", "device", "batch_size", "revision", "effort", "detail"),
     *("responses", "stream", "judge_key_env", "rubric", "retry_empty"),

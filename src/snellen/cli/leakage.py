@@ -138,14 +138,15 @@ def _ask(
 
     cells = cells_of(spec, subject, folder, chosen_conditions(options.conditions, options.shuffles))
     if options.dry_run:
-        from snellen.cli.preview import show_estimates
+        from snellen.cli.preview import require_models, show_estimates
 
+        require_models([spec], here=False)
         specs, subjects = [cell.spec for cell in cells], [cell.subject for cell in cells]
         show_estimates(specs, subjects, [cell.folder for cell in cells], as_json=output.as_json)
         return None
     verbose = not (output.quiet or output.as_json)
     if verbose:
-        note(f"{subject.name} with {spec.model}: {len(cells)} conditions in {folder}")
+        note(f"{subject.name} with {spec.model_with_adapter}: {len(cells)} conditions in {folder}")
     return measure(
         cells,
         display=lambda cell: Silent() if output.quiet else Lines(as_json=output.as_json),

@@ -161,6 +161,7 @@ def _show_data(cells: Sequence[PlanCell], *, verbose: bool) -> None:
 
 def _show_cells(cells: Sequence[PlanCell], *, as_json: bool) -> None:
     """Print the cells and the number of requests that are left. Sends nothing, needs no key."""
+    from snellen.cli.preview import require_models
     from snellen.engine.run_folder import RunFolder
     from snellen.runs.costs import estimated
 
@@ -169,6 +170,7 @@ def _show_cells(cells: Sequence[PlanCell], *, as_json: bool) -> None:
         try:
             if cell.fault is not None:
                 raise cell.fault
+            require_models([cell.spec], here=False)
             rows.append((cell, estimated(cell.spec, cell.subject, RunFolder(cell.folder))))
         except SnellenError as error:
             note(f"{cell.benchmark} × {cell.row} will fail: {error.message}")

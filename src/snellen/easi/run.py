@@ -52,6 +52,7 @@ class EasiSettings:
         dataset_dir: see `places.data_of`.
         benchmark_options: what `-o` sets, for all benchmarks that have the option.
         system: the system text before every question.
+        recipe: name of the recipe that `options` and `system` hold the settings of; None: none was chosen.
         limit: only the first so many questions of each.
         nproc, ray: see docs/scale-out.md.
         judge, threshold: who is asked where more than this share of the replies cannot be read; None: nobody.
@@ -68,6 +69,7 @@ class EasiSettings:
     dataset_dir: Path | None = None
     benchmark_options: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
+    recipe: str | None = None
     limit: int | None = None
     nproc: int | None = None
     ray: str | None = None
@@ -307,6 +309,7 @@ def _spec(settings: EasiSettings, row: BenchmarkRow) -> RunSpec:
         data=checked_data(benchmark, row.data, None, _own_options(settings, benchmark), seed),
         options=settings.options,
         system=settings.system,
+        recipe=settings.recipe,
         limit=settings.limit,
         max_attempts=settings.max_attempts,
         retry_empty=settings.retry_empty,
