@@ -256,7 +256,9 @@ async def test_arguments_reach_a_chat_template_that_reads_them_and_are_refused_b
     template = reading / "chat_template.jinja"
     template.write_text(template.read_text() + "{% if enable_thinking %}<think>{% endif %}")
     failing = shutil.copytree(reading, tmp_path / "failing")
-    (failing / template.name).write_text(template.read_text() + "{% if enable_thinking is defined %}{{ enable_thinking + 1 }}{% endif %}")
+    (failing / template.name).write_text(
+        template.read_text() + "{% if enable_thinking is defined %}{{ enable_thinking + 1 }}{% endif %}"
+    )
     with pytest.raises(PreflightError, match="fails on it"):
         await ask(kind, failing, question(), generation=Generation(chat_template_kwargs={"enable_thinking": "no"}))
     assert kind not in sys.modules, "nothing was started"

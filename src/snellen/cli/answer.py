@@ -79,7 +79,7 @@ def answer(
         serve(ViewSettings(root=out, token=new_token(), cases=cases), port, open_browser=False, notify=note)
         runs, agreement = cases.runs(), cases.agreed()
     for run in runs:
-        run.remarks = tuple(f"{run.meta.spec.model}: {remark}" for remark in run.remarks)
+        run.remarks = tuple(f"{run.meta.spec.model_with_adapter}: {remark}" for remark in run.remarks)
     finish(ModelOutcome(runs=runs), profile=profile, report=False, as_json=as_json)
     print_notes([remark for run in runs for remark in run.remarks] if as_json else ())
     for pair in agreement.pairs:

@@ -183,7 +183,7 @@ class CheckReport:
             checks = self.check(str(run.path), run.benchmark.name, metrics, benchmarks)
             recorded = totals.recorded
             cases = [answers_case(totals.done, recorded, kind=UNANSWERED), *threshold_cases(checks)]
-            name = f"{run.benchmark.name} · {run.meta.spec.model}"
+            name = f"{run.benchmark.name} · {run.meta.spec.model_with_adapter}"
             self.add(name, cases, metrics=next(iter(metrics.values())), seconds=totals.seconds)
             rows += checks
         for failure in outcome.failures:

@@ -180,12 +180,14 @@ def _print(labelled: list[LabelledRun], names: list[str], index: Path | None) ->
 
     results = list(zip(names, labelled, strict=True))
     for name, result in results:
-        print(_line(f"{name} · {result.run.meta.spec.model}: {_size(result)}{_unscored(result.run)}"))
+        print(_line(f"{name} · {result.run.meta.spec.model_with_adapter}: {_size(result)}{_unscored(result.run)}"))
     results = [(name, result) for name, result in results if result.labelled]
     if results:
         table = Table("label", box=None, header_style="bold")
         for name, result in results:
-            table.add_column(Text(_line(name if len(results) > 1 else result.run.meta.spec.model)), overflow="fold")
+            table.add_column(
+                Text(_line(name if len(results) > 1 else result.run.meta.spec.model_with_adapter)), overflow="fold"
+            )
         for row in label_rows([RunLabels(name, 1, result.view) for name, result in results]):
             cells = [_cell(cell) for cell in row["cells"]]
             table.add_row(Text(row["name"]), *map(Text, cells))

@@ -370,7 +370,7 @@ def _list_runs(results: Path, benchmarks: Sequence[str], *, as_json: bool) -> No
         table.add_row(
             str(run.path),
             run.meta.spec.benchmark,
-            run.meta.spec.model,
+            run.meta.spec.model_with_adapter,
             progress.state,
             _score_cell(run.headline),
             _answered_cell(progress),

@@ -132,9 +132,7 @@ def _part(part: str) -> str:
 
 
 def _tables(run: Run, found: Reproduction) -> list[Any]:
-    title = (
-        f"{found.table.title} ({found.table.source})\nown: {run.meta.spec.model} in {run.path}, profile {found.profile}"
-    )
+    title = f"{found.table.title} ({found.table.source})\nown: {run.meta.spec.model_with_adapter} in {run.path}, profile {found.profile}"
     figures = new_table(title, ["published of", "metric"], ["published", "own", "95 % interval", "inside"])
     for each in found.figures:
         metric = found.own.get(each.metric)

@@ -194,7 +194,7 @@ def _show(
         name = next(iter(metrics), "")
         fields = _table_fields(run, name) if len(rows) == len(metrics) == 1 else {}
         if fields:
-            show_details(run.benchmark, fields, f"{run.meta.spec.model} · {name}{_part(run)}")
+            show_details(run.benchmark, fields, f"{run.meta.spec.model_with_adapter} · {name}{_part(run)}")
         else:
             show(_table(rows))
     for run, metrics in zip(outcome.runs, summaries, strict=True):
@@ -204,14 +204,14 @@ def _show(
             for line in _detail_lines(run, metrics):
                 print(line)
         if (errors := run.request_errors()).failed:
-            print(f"{run.benchmark.name} · {run.meta.spec.model}: {errors.text}")
+            print(f"{run.benchmark.name} · {run.meta.spec.model_with_adapter}: {errors.text}")
         if not run.all_failed and (judging := _judging(run)):
             usual = judge_command(run.path)
             judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
-            print(f"{run.benchmark.name} · {run.meta.spec.model}: {judging}")
+            print(f"{run.benchmark.name} · {run.meta.spec.model_with_adapter}: {judging}")
         odd = odd_line(next(iter(metrics.values()), ()))
         for line in filter(None, (coordinates_line(run.meta.spec), odd, *reply_faults(run.meta))):
-            print(f"{run.benchmark.name} · {run.meta.spec.model}: {line}")
+            print(f"{run.benchmark.name} · {run.meta.spec.model_with_adapter}: {line}")
         print(_last_line(run, report))
         print_notes(run.remarks)
     for overall in together:
@@ -357,7 +357,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
     first = rows[0][0]
     if len(columns) == 1:
         run, profile, metrics = columns[0]
-        title = f"{first.benchmark.name} · {run.meta.spec.model} · {profile}{_part(run)}"
+        title = f"{first.benchmark.name} · {run.meta.spec.model_with_adapter} · {profile}{_part(run)}"
         headings = ("value", "95 % interval", "n", "coverage", "chance")
         table = new_table(title, ["metric"], headings)
         for metric in main_metrics(metrics):
@@ -372,7 +372,7 @@ def _table(rows: list[tuple[Run, dict[str, list[Metric]]]]) -> Table:
         omitted = _omitted(len(metrics) - table.row_count, [run.path])
         table.caption = "\n".join(filter(None, (legend(main_metrics(metrics)), omitted))) or None
         return table
-    models = [f"{run.meta.spec.model}\n{profile}{_part(run)}" for run, profile, _ in columns]
+    models = [f"{run.meta.spec.model_with_adapter}\n{profile}{_part(run)}" for run, profile, _ in columns]
     table = new_table(first.benchmark.name, ["metric"], models)
     by_name = [{metric.name: metric for metric in main_metrics(metrics)} for _, _, metrics in columns]
     for name in dict.fromkeys(name for metrics in by_name for name in metrics):

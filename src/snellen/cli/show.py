@@ -151,7 +151,11 @@ def shown_run(run: Run, views: Iterator[AnswerView], pictures: int) -> ShownRun:
     answers = [_answer(view, album, media, places, pictures) for view in views]
     made = [album.uris[name].removeprefix("data:").split(";base64,", 1) for name in places]
     return ShownRun(
-        str(run.path), run.benchmark.name, run.meta.spec.model, answers, [ShownPicture(*each) for each in made]
+        str(run.path),
+        run.benchmark.name,
+        run.meta.spec.model_with_adapter,
+        answers,
+        [ShownPicture(*each) for each in made],
     )
 
 

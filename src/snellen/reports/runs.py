@@ -129,7 +129,7 @@ def run_view(run: Run, *, name: str | None = None, show_gold: bool = False) -> R
     return RunView(
         name=name or run.path.name,
         benchmark=benchmark.name,
-        model=spec.model,
+        model=spec.model_with_adapter,
         metrics=run.summarize("all", save=False).metrics,
         answers=answers,
         facts=facts(run),

@@ -109,7 +109,8 @@ def rank_runs(sides: Sequence[ComparedRun], profile: str, *, alpha: float = ALPH
     for side in sides[1:]:
         same_questions(sides[0], side, force=force)
     entries = [
-        RankEntry(str(side.folder.path), side.meta.spec.model, question_scores(side.scores(profile))) for side in sides
+        RankEntry(str(side.folder.path), side.meta.spec.model_with_adapter, question_scores(side.scores(profile)))
+        for side in sides
     ]
     return rank_entries(entries, profile, sides[0].cluster(profile), alpha=alpha)
 

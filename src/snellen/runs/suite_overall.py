@@ -44,10 +44,10 @@ def suite_overall(runs: Sequence[Run], profile: str | None = None) -> list[Suite
         suite = _suite_of(run.benchmark.name)
         if suite is None:
             continue
-        name, model = member_name(suite.name, run.benchmark), run.meta.spec.model
+        name, model = member_name(suite.name, run.benchmark), run.meta.spec.model_with_adapter
         for known, members in groups:
             first = next(iter(members.values()))
-            if known is suite and name not in members and first.meta.spec.model == model:
+            if known is suite and name not in members and first.meta.spec.model_with_adapter == model:
                 members[name] = run
                 break
         else:
@@ -68,7 +68,7 @@ def _suite_of(benchmark: str) -> Benchmark | None:
 
 
 def _over(suite: Benchmark, members: dict[str, Run], profile: str | None) -> list[SuiteOverall]:
-    model = next(iter(members.values())).meta.spec.model
+    model = next(iter(members.values())).meta.spec.model_with_adapter
     overall = []
     for name in scoring.profiles_of(suite, profile):
         builder, expected = ScoreBuilder(), 0

@@ -273,7 +273,7 @@ def _entries(opened: Sequence[Run], profile: str | None) -> tuple[list[_OpenRun]
     places = {run.path.resolve() for run in opened}
     entries, notes = [], []
     for run, name in zip(opened, run_names([run.path for run in opened]), strict=True):
-        model, benchmark = run.meta.spec.model, run.benchmark.name
+        model, benchmark = run.meta.spec.model_with_adapter, run.benchmark.name
         source = run.meta.spec.data.path
         if run.meta.judges and source is not None:
             if source.resolve() in places and len(opened) > 1:
@@ -283,7 +283,7 @@ def _entries(opened: Sequence[Run], profile: str | None) -> tuple[list[_OpenRun]
                 judged = RunFolder(source).meta().spec
                 named = Path(judged.benchmark)
                 subject = named.name if named.is_absolute() else judged.benchmark
-                model, benchmark = judged.model, f"{subject}, judged by {run.meta.spec.model}"
+                model, benchmark = judged.model_with_adapter, f"{subject}, judged by {run.meta.spec.model}"
             except SnellenError:
                 notes.append(f"{run.path} holds verdicts about a run that is no longer there")
         figures = run.figures(profile)

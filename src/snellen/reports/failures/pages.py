@@ -92,7 +92,7 @@ def write_pages(runs: Sequence[LabelledRun], out: str | Path, *, show_gold: bool
             write_page(render_answer(view), folder / PAGES / view.file)
             rows.append(index_row(view, right=right))
     columns = [
-        RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model, number // SERIES)
+        RunLabels(name, number % SERIES + 1, run.view, run.run.meta.spec.model_with_adapter, number // SERIES)
         for number, (run, name) in enumerate(zip(runs, names, strict=True))
     ]
     title = " and ".join(dict.fromkeys(short_name(run.run.meta.spec.benchmark) for run in runs))
@@ -133,7 +133,9 @@ def _files(runs: Sequence[LabelledRun], names: Sequence[str]) -> dict[tuple[str,
         spec = run.run.meta.spec
         keys = {(head.sample_id, head.repeat) for head in journal.intact(run.run.folder.results, RecordHead)}
         for key in sorted(keys):
-            files_by_answer.setdefault((spec.benchmark, key), []).append((name, spec.model, file_name(name, *key)))
+            files_by_answer.setdefault((spec.benchmark, key), []).append(
+                (name, spec.model_with_adapter, file_name(name, *key))
+            )
     return files_by_answer
 
 
@@ -160,7 +162,7 @@ def _views(
         view = FailureView(
             file_name(name, *answer_key),
             name,
-            spec.model,
+            spec.model_with_adapter,
             colour,
             answer.answer,
             label.verdict if label is not None else answer.verdict,

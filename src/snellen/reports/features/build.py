@@ -104,7 +104,7 @@ def write_report(
         for store, comparison in met:
             run_name = run.path.name or run.path.resolve().name
             notes = [_two_models(store.features, run), *comparison.notes(), *apart, *answers_.notes, *run.notes()]
-            joined.append(JoinedView(store.name, run_name, run.meta.spec.model, comparison, notes))
+            joined.append(JoinedView(store.name, run_name, run.meta.spec.model_with_adapter, comparison, notes))
             joins.append(_as_json(store, run, answers_, comparison, notes))
     views = [store.view for store in measured]
     page = render_features(views, joined, thresholds=thresholds)
@@ -120,7 +120,7 @@ def write_report(
 
 def _two_models(features: Features, run: Run) -> str:
     """Name the encoder and the model compared; add a remark unless they are known to be one model."""
-    encoder, model = encoder_name(features), run.meta.spec.model
+    encoder, model = encoder_name(features), run.meta.spec.model_with_adapter
     same = encoder.rpartition(":")[2] == model.rpartition(":")[2]
     remark = "" if same else " It is not known whether this encoder is that model's vision tower."
     return f"Probe: {describe_features(features)}. Answers: {model}.{remark}"

@@ -603,7 +603,7 @@ def panel(
         structs.replace(test, p_adjusted=p, found=p < ALPHA and test.reaches)
         for test, p in zip(tests, adjusted, strict=True)
     ]
-    model = runs[FULL].meta.spec.model if runs else ""
+    model = runs[FULL].meta.spec.model_with_adapter if runs else ""
     return Panel(benchmark.name, model, name, rows, tests, positions, _consistency(picks), blind, agreement, notes)
 
 

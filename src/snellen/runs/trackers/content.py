@@ -72,7 +72,7 @@ def tracked_run(
     }
     benchmark = run.benchmark.name
     return TrackedRun(
-        name or f"{benchmark} {meta.spec.model}",
+        name or f"{benchmark} {meta.spec.model_with_adapter}",
         benchmark,
         plain(settings),
         {**values_of(benchmark, metrics), **{f"{benchmark}/{key}": value for key, value in totals.items()}},

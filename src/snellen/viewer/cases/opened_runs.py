@@ -208,8 +208,8 @@ class OpenedRun:
 
     @property
     def model(self) -> str:
-        """Return the model's name as in run_meta.json; empty for a torn run."""
-        return "" if self.run is None else self.run.meta.spec.model
+        """Return the model's name with its adapter, as in run_meta.json; empty for a torn run."""
+        return "" if self.run is None else self.run.meta.spec.model_with_adapter
 
     @property
     def restricted(self) -> bool:

@@ -279,7 +279,7 @@ def _entry(run: RunFiles, settings: str, state: RunIndexState | None, keys: Mapp
         key=run.key,
         path=run.path,
         benchmark=spec.benchmark,
-        model=spec.model,
+        model=spec.model_with_adapter,
         settings=settings,
         state=run_state,
         origin=run.origin,
