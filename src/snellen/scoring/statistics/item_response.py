@@ -165,11 +165,11 @@ def _averaged_curves(weight: Floats, center: Floats, spread: Floats) -> tuple[Fl
 
     Few models leave an item uncertain. Its posterior mean alone would be too steep a curve, so that answers to items that
     only seem telling would make an ability, and thereby an interval, too sure. Nearest is by squares of the logit, over
-    N(0, 1) of the abilities.
+    the abilities that an estimate assumes.
     """
     from scipy.special import logit
 
-    share = np.exp(-0.5 * _COARSE**2)
+    share = np.exp(-0.5 * (_COARSE / PRIOR) ** 2)
     share /= share.sum()
     averaged = logit(weight @ _chances(*_node_values(center, spread), _COARSE))
     return averaged @ (share * _COARSE) / (share @ _COARSE**2), averaged @ share
