@@ -51,6 +51,9 @@ class SharedModel(Model):
         self.in_flight = self._model.in_flight  # that of workers is known once they have started
         self._said(f"{self.name}: ready after {time.monotonic() - began:.1f} s")
 
+    def may_differ(self, prompt: Prompt) -> bool:
+        return self._model.may_differ(prompt)
+
     def hide(self, paths: Sequence[Path]) -> None:
         self._model.hide(paths)
 

@@ -408,6 +408,9 @@ class JudgeModel(Model):
         """Return the judge's own identity; the rubric is part of the benchmark."""
         return self.model.identity()
 
+    def may_differ(self, prompt: Prompt) -> bool:
+        return self.model.may_differ(prompt)
+
     async def preflight(self) -> None:
         await self.model.preflight()
 
