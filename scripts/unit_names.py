@@ -14,10 +14,9 @@ from pathlib import Path
 from babel import Locale
 
 from snellen.scoring.answers.number_words import languages
-from snellen.scoring.answers.units import unit_named
 
 FILE = Path(__file__).parents[1] / "src/snellen/scoring/answers/unit_names.toml"
-LANGUAGES = "de fr es pt it nl sv pl cs ru uk tr ja ko zh ar hi".split()
+LANGUAGES = ["de", "fr", "es", "pt", "it", "nl", "sv", "pl", "cs", "ru", "uk", "tr", "ja", "ko", "zh", "ar", "hi"]
 UNITS = {
     "m": "length-meter", "cm": "length-centimeter", "mm": "length-millimeter", "km": "length-kilometer",
     "g": "mass-gram", "kg": "mass-kilogram", "mg": "mass-milligram", "t": "mass-tonne", "L": "volume-liter", "mL": "volume-milliliter",
@@ -32,24 +31,28 @@ SHORTEST = 5
 """Characters of a name in Latin letters."""
 
 
-def names(unit: str, symbol: str) -> list[str]:
+def names(unit: str) -> list[str]:
     """Return the names of a unit that tell it, in the order of the languages."""
     found: dict[str, None] = {}
     numbers = {word for language in languages().values() for word in language.values}
     for language in LANGUAGES:
         patterns = Locale(language)._data["unit_patterns"].get(unit, {})
-        for pattern in (text for length in ("long", "short") for key, text in patterns.get(length, {}).items() if key != "per"):
+        for pattern in (
+            text for length in ("long", "short") for key, text in patterns.get(length, {}).items() if key != "per"
+        ):
             name = " ".join(pattern.replace("{0}", "").strip("\u200e\u200f \u00a0").split())
-            is_told = len(name) > 1 and "." not in name and name.casefold() not in numbers
-            if is_told and (len(name) >= SHORTEST or name.lower() > "\u0370") and pattern.lstrip("\u200f").startswith("{0}"):
-                if unit_named(name) != symbol:
-                    found[name] = None
+            is_word = len(name) >= SHORTEST or (len(name) > 1 and name.lower() > "\u0370")
+            is_behind = pattern.lstrip("\u200f").startswith("{0}")
+            if is_word and is_behind and "." not in name and name.casefold() not in numbers:
+                found[name] = None
     return list(found)
 
 
 if __name__ == "__main__":
     lines = ["# Names of units from Unicode's CLDR, by scripts/unit_names.py: symbol = names, with `_` for a blank."]
     for symbol, unit in UNITS.items():
-        text = " ".join(name.replace(" ", "_") for name in names(unit, symbol))
-        lines.append(f'"{symbol}" = """\n' + textwrap.fill(text, 140, break_long_words=False, break_on_hyphens=False) + '"""')
+        text = " ".join(name.replace(" ", "_") for name in names(unit))
+        lines.append(
+            f'"{symbol}" = """\n' + textwrap.fill(text, 140, break_long_words=False, break_on_hyphens=False) + '"""'
+        )
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
+from snellen.runs.tables.collect import result_table
 from tiny_adapters import merge, write_adapter
 from tiny_vlm import ask, question, texts
 
@@ -23,7 +24,6 @@ from snellen.models.local.adapters import MODULES, find_adapter
 from snellen.models.local.model import SharedWeights
 from snellen.models.registry import open_model
 from snellen.runs.run import load_run
-from snellen.runs.tables.collect import result_table
 
 QUESTIONS = [question(number) for number in range(6)]
 
