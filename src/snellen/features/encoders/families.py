@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from snellen.errors import DataError
+from snellen.scoring.bounded_patterns import OutOfTimeError, search
 
 Paradigm = Literal["Con", "Gen", "Mat", "Rec", "Dis"]
 DataScale = Literal["<0.1B", "0.1-1B", ">1B"]
@@ -89,9 +90,16 @@ def read_towers(own: Path | None = None) -> tuple[Tower, ...]:
     return tuple(towers)
 
 
+def _fits(pattern: str, encoder: str) -> bool:
+    try:
+        return search(pattern, encoder, re.IGNORECASE) is not None
+    except OutOfTimeError as error:
+        raise DataError(f"{error} on the encoder {encoder[:80]!r}", "Correct it in the file of families.") from None
+
+
 def find_tower(encoder: str, towers: Sequence[Tower]) -> Tower | None:
     """Return the first tower with an expression that matches the encoder's name, else None."""
-    return next((tower for tower in towers if any(re.search(part, encoder, re.I) for part in tower.match)), None)
+    return next((tower for tower in towers if any(_fits(part, encoder) for part in tower.match)), None)
 
 
 def by_paradigm(accuracies: Sequence[Accuracy], towers: Sequence[Tower]) -> list[FamilyRow]:

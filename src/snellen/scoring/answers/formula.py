@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import re
-import subprocess
 import sys
-import threading
 import unicodedata
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from snellen.scoring.answering_process import AnsweringProcess
 from snellen.scoring.answers.base import WORDS, AnswerType
 from snellen.text import terms
 
@@ -90,44 +88,13 @@ def has_math_verify() -> bool:
     return find_spec("math_verify") is not None
 
 
-class _Verifier:
-    """A process that compares formulas. It is ended and started anew when a comparison takes too long, whichever thread waits for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-
-    def ask(self, gold: str, latex: str) -> bool:
-        """Return the process's verdict; False if it gives none in time."""
-        with self._lock:
-            process = self._process
-            if process is None or process.poll() is not None:
-                command = [sys.executable, "-P", "-m", __name__]
-                null, pipe = subprocess.DEVNULL, subprocess.PIPE
-                process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, encoding="utf-8")  # noqa: S603
-                self._process = process
-                atexit.register(process.kill)
-                _answer(process, "", STARTING_SECONDS)
-            return _answer(process, json.dumps([gold, latex]) + "\n", SECONDS) == "true\n"
+_process = AnsweringProcess(("-P", "-m", __name__), SECONDS, STARTING_SECONDS)
 
 
-def _answer(process: subprocess.Popen[str], line: str, seconds: float) -> str:
-    """Return a line of a process's answer; empty if it is ended for taking too long."""
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    answer = ""
-    with suppress(OSError):
-        if process.stdin is not None and process.stdout is not None:
-            print(line, end="", file=process.stdin, flush=True)
-            answer = process.stdout.readline()
-    timer.cancel()
-    if not answer:
-        process.kill()
-        process.wait()
-    return answer
-
-
-_equal = lru_cache(maxsize=4_096)(_Verifier().ask)
+@lru_cache(maxsize=4_096)
+def _equal(gold: str, latex: str) -> bool:
+    """Return math-verify's verdict; False if it gives none in time."""
+    return _process.ask(json.dumps([gold, latex])) == "true"
 
 
 def _serve() -> None:

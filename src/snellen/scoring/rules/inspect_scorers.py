@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from snellen.errors import DataError
+from snellen.scoring.bounded_patterns import require_pattern, search
 from snellen.scoring.rules import final_answers
 
 Scored: TypeAlias = tuple[float, str | None]
@@ -24,7 +25,6 @@ MOST_PATTERN, MOST_REPLY = 2_000, 100_000
 """Characters of a pattern that comes with a data set, and of the replies in which it is looked for."""
 REDUCER = re.compile(r"max|mode|median|(?:pass_at|at_least)_([1-9]\d{0,5})")
 """What may be made of the scores of a question's repeats, beside their mean."""
-MOST_REPEATS = 100
 ANSWERS = {
     "letter": r"(?is)answer\s*:\s*([a-z])(?:\W|$)(?!.*answer\s*:)",
     "word": r"(?is)answer\s*:\s*(\S+?)(?=[.,;:!?]?\s*(?:\n|$))(?!.*answer\s*:)",
@@ -146,51 +146,27 @@ def _number(text: str, around: str = _AROUND_NUMBERS) -> float | None:
 
 
 def _by_pattern(text: str, *, folded: bool, every: bool) -> Rule:
-    """Return a rule that reads by a pattern, whose groups are compared with the gold answers.
+    """Return a rule that reads by a pattern, whose groups are compared with the gold answers; it may raise OutOfTimeError.
 
     Raises:
-        DataError: it is no pattern, it is too long, or it could take unlimited time.
+        DataError: it is no pattern, or it is too long.
     """
     if len(text) > MOST_PATTERN:
         raise DataError(f"a pattern has {len(text):,} characters; at most {MOST_PATTERN:,} were expected")
-    if text not in ANSWERS.values() and _nests_repeats(text):
-        raise DataError(
-            f"the pattern {text[:80]!r} repeats a group that repeats, which may take unlimited time",
-            "Write it without a repeat within a repeat.",
-        )
-    try:
-        pattern = re.compile(text, re.IGNORECASE if folded else 0)
-    except re.error as error:
-        raise DataError(f"the pattern {text[:80]!r} is none: {error}", "Correct it.") from error
+    require_pattern(text)
+    flags = re.IGNORECASE if folded else 0
 
     def rule(reply: str, golds: Sequence[str], options: Mapping[str, str]) -> Scored:
-        found = pattern.search(reply) if len(reply) <= MOST_REPLY else None
+        found = search(text, reply, flags) if len(reply) <= MOST_REPLY else None
         if found is None:
             return 0.0, None
         wanted = [gold.lower() for gold in golds] if folded else list(golds)
-        groups = [group for group in found.groups() or (found[0],) if group is not None]
+        groups = [group for group in found.groups or (found.text,) if group is not None]
         right = [(group.lower() if folded else group) in wanted for group in groups]
         read = next((group for group, is_right in zip(groups, right, strict=True) if is_right), "".join(groups[:1]))
         return float(bool(right) and (all(right) if every else any(right))), read
 
     return rule
-
-
-def _nests_repeats(text: str) -> bool:
-    """Return True if a pattern repeats without limit what repeats without limit itself, as `(a+)+` does."""
-    from re import _parser  # type: ignore[attr-defined]  # the parser of patterns has no public name
-
-    def nested(item: Any, *, inside: bool) -> bool:
-        if isinstance(item, tuple) and len(item) == 2 and str(item[0]) in ("MAX_REPEAT", "MIN_REPEAT"):
-            endless = int(item[1][1]) > MOST_REPEATS
-            return (endless and inside) or nested(item[1][2], inside=inside or endless)
-        parts = item if isinstance(item, (tuple, list, _parser.SubPattern)) else ()
-        return any(nested(part, inside=inside) for part in parts)
-
-    try:
-        return nested(_parser.parse(text), inside=False)
-    except re.error:
-        return False
 
 
 def _f1(reply: str, golds: Sequence[str], stops: Sequence[str]) -> float:
