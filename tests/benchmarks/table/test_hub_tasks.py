@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +21,12 @@ from servers.hub import COMMIT, FolderHub, standing_in
 from snellen.benchmarks import registry
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table import hub_tasks
+from snellen.benchmarks.table.scorers import MOST_LATE
 from snellen.errors import DataError, UsageError
 from snellen.formats.eval_yaml import EvalFile, read_card, read_eval_yaml
 from snellen.models.base import Model
+from snellen.scoring.bounded_patterns import OutOfTimeError
+from snellen.scoring.rules import inspect_scorers
 from snellen.scoring.rules.inspect_scorers import chosen_letters, rule_of
 from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics import reduced
@@ -184,7 +189,6 @@ FAULTS = {
     "asks twice": (CHOICES.replace("}]\n    scorers", "}, {name: generate}]\n    scorers"), "behind the one that asks"),
     "scorer": (CHOICES.replace("[{name: choice}]", "[{name: bleu}]"), "bleu"),
     "argument": (CHOICES.replace("[{name: choice}]", "[{name: match, args: {place: end}}]"), "no argument 'place'"),
-    "pattern": (OPEN.replace("ANSWER: (yes|no)", "(a+)+b"), "repeats a group that repeats"),
     "no pattern": (OPEN.replace("ANSWER: (yes|no)", "(a"), "is none"),
     "reducer": (SEVERAL.replace("at_least_2", "best"), "over_repeats is 'best'"),
     "epochs": (SEVERAL.replace("epochs: 3", "epochs: 0"), "epochs is 0"),
@@ -208,6 +212,37 @@ def test_what_the_file_cannot_say_is_refused_by_name(name: str, tmp_path: Path):
     (folder / "eval.yaml").write_text(text)
     with pytest.raises(DataError, match=message.replace("{", "\\{")):
         registry.find(f"{folder}/thinking" if "thinking" in text else str(folder))
+
+
+def test_a_pattern_that_takes_too_long_leaves_a_reply_unread_and_ends_the_profile_after_some(
+    tmp_path: Path, monkeypatch
+):
+    def late(text: str, searched: str, flags: int) -> None:
+        raise OutOfTimeError(f"the pattern {text!r} takes more than 2 s")
+
+    monkeypatch.setattr(inspect_scorers, "search", late)
+    folder = circle(tmp_path / "set")
+    (folder / "eval.yaml").write_text(OPEN.replace("ANSWER: (yes|no)", "(a|a)*b"))
+    benchmark = registry.find(str(folder))
+    sample, scorer = next(iter(benchmark.samples(Data()))), benchmark.score["inspect-pattern"]
+    for number in [*range(MOST_LATE), 0]:  # one that is scored again is not counted again
+        assert scorer(sample, "a" * number).verdict == "invalid" and scorer(sample, "a" * number).value == 0.0
+    with pytest.raises(DataError, match=f"{sample.id!r}, and on {MOST_LATE} before it") as error:
+        scorer(sample, "another")
+    assert "(a|a)*b" in error.value.message
+
+
+def test_a_target_without_choices_is_the_text_that_inspect_makes_of_the_cell(tmp_path: Path):
+    folder = tmp_path / "set"
+    cells = {"f": [1.0, 2.5], "i": [7, -1], "b": [True, False], "l": [["a", "b"], ["c"]], "s": ['["x"]', '{"a": 1}']}
+    for name, values in cells.items():
+        place = folder / name
+        (place / "data").mkdir(parents=True)
+        (place / "eval.yaml").write_text(OPEN.replace("literal:no", "gold").replace(", input_image: picture", ""))
+        pq.write_table(pa.table({"question": ["?", "?"], "gold": values}), place / "data" / "test.parquet")
+        samples = list(registry.find(str(place)).samples(Data()))
+        assert [sample.target for sample in samples] == [str(value) for value in values], name
+        assert {sample.kind for sample in samples} == {"short"}
 
 
 def test_a_graded_task_names_its_judge_and_says_what_is_not_used(tmp_path: Path):

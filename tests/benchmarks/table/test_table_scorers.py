@@ -109,6 +109,7 @@ def test_the_catalogue_scores_as_the_harness(name: str) -> None:
         ({"read": "whole", "equals": "anls"}, ("acme",), "acne", (0.75, 0.75, 0.75)),
         ({"read": "whole", "equals": "relaxed"}, ("14",), "14.5", (1, 1, 1)),
         ({"read": "whole", "equals": "vqa-score"}, ("red",), "red", (1, 0, 1)),
+        ({"read": "whole", "equals": "vqa-score"}, ("don't know",), "don't know", (1, 0, 1)),
         ({"read": "whole", "equals": "contains"}, ("OPEN",), "It says Open now", (1, 1, 1)),
         ({"read": "braces", "equals": "contains"}, ("7",), "{3} then {7}", (1, 1, 1)),
         ({"read": "pair", "equals": "pair"}, ("3,4",), "rows={3} columns={4}", (1, 1, 1)),

@@ -255,7 +255,7 @@ def _score(task: EvalTask, where: str) -> tuple[ScoreRule, dict[str, tuple[str, 
             for scorer in task.scorers
         )
     except ValueError as error:
-        raise DataError(f"{where}: {error}", "docs/hub.md lists scorers, and which patterns are refused.") from error
+        raise DataError(f"{where}: {error}", "`snellen --help hub` lists the scorers.") from error
     return ScoreRule(inspect=scorers), {}
 
 

@@ -155,6 +155,7 @@ class QuestionReader:
         self._rubric, self._hint = readers.get(RUBRIC), readers.get("hint")
         self._history, self._system = readers.get("history"), readers.get("system")
         self._declared = rules.declared
+        self._as_written = bool(rules.declaration.eval_task) and "options" not in rows
         self._has_media = "image" in rows or "video" in rows
         self._kind = None if rules.declared else readers.get("kind")
         self._drawn = (made.make, made.seed) if isinstance(made, Cell) and made.make is not None else None
@@ -195,7 +196,10 @@ class QuestionReader:
             text, options = numbered_marks(text, options)
         cell = self._answer(row, number)
         wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
-        cell = _region_in(cell, wanted) if wanted in SIDES and (self._declared or cell == []) else _answer_in(cell)
+        if self._as_written and _answer_in(cell) is not None:
+            cell = str(cell)  # inspect_ai compares with Python's text of any cell
+        else:
+            cell = _region_in(cell, wanted) if wanted in SIDES and (self._declared or cell == []) else _answer_in(cell)
         if self._drawn is not None:
             options, cell = drawn_options(plain_text(cell), rules.labels, *self._drawn, sample_id)
             wanted = self._wanted_kind(row, number, has_options=len(options) > 1)
@@ -218,7 +222,9 @@ class QuestionReader:
         else:
             options = {}
             wanted = "judged" if rubric and _is_for_judge(cell, wanted, rules) else wanted
-            answer, kind, known = _open_answer(cell, text, wanted, rules)
+            answer, kind, known = (
+                (cell, rules.open_kind, {}) if self._as_written else _open_answer(cell, text, wanted, rules)
+            )
         hint = "" if self._hint is None else plain_text(self._hint(row, number))
         history = () if self._history is None else turns_of(self._history(row, number))
         question = Question(

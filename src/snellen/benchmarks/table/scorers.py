@@ -16,8 +16,10 @@ from msgspec.structs import replace
 from snellen.benchmarks.table.declaration import InspectScorer, ScoreRule
 from snellen.benchmarks.table.operations import LETTERS
 from snellen.benchmarks.table.score_columns import READ
+from snellen.errors import DataError
 from snellen.scoring import scorers as ready
 from snellen.scoring.answers.video_moment import VideoMoment
+from snellen.scoring.bounded_patterns import OutOfTimeError
 from snellen.scoring.coordinates import SIDES, is_grounded
 from snellen.scoring.extract import read
 from snellen.scoring.grounding import IOU
@@ -94,6 +96,8 @@ OF_TEXTS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula", "for
 TEXT_COMPARISONS = (*OF_TEXTS, *DOCUMENTS, *OF_REGIONS)
 """Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
 REFUSAL = "refusal, read as Z"
+TOO_LATE, MOST_LATE = "the pattern of the scorer takes too long on it", 10
+"""Reason why a reply is unread; replies of which it may be that."""
 CHINESE_TRUTH: Mapping[bool | None, str | None] = {True: "对", False: "错", None: None}
 
 
@@ -161,9 +165,21 @@ def _scorer(rule: ScoreRule, profile: str) -> Scorer:
 
 def _of_inspect(scorer: InspectScorer) -> Scorer:
     rule = rule_of(scorer.name, scorer.args)
+    late: set[str] = set()
 
     def score(sample: Sample, reply: str) -> Score:
-        value, answer = rule(reply, golds_of(sample), sample.options)
+        if reply in late:
+            return _unread(TOO_LATE)
+        try:
+            value, answer = rule(reply, golds_of(sample), sample.options)
+        except OutOfTimeError as error:
+            late.add(reply)
+            if len(late) > MOST_LATE:
+                raise DataError(
+                    f"{error} on the reply to sample {sample.id!r}, and on {MOST_LATE} before it",
+                    "Score under another profile, such as strict, or correct the pattern in a copy of the file.",
+                ) from None
+            return _unread(TOO_LATE)
         return (
             graded(value, answer)
             if answer is not None
@@ -617,7 +633,7 @@ def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     if announced:
         return text[announced[-1].end() :].strip().removesuffix(".") or None
     reading = read("short", reply)
-    if reading.reason == "refusal":
+    if reading.reason == "refusal" and not any(read("short", gold).reason == "refusal" for gold in golds_of(sample)):
         return None
     if _SENTENCE.match(text) or len(text.split()) > MOST_WORDS:
         return None if reading.value is None else str(reading.value)
