@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -201,6 +202,24 @@ def test_writing_to_an_address_is_refused_with_what_to_do(line, words, capsys):
     said = capsys.readouterr().err
     assert words in " ".join(said.split())
     assert "copy the result" in " ".join(said.split())
+
+
+def test_features_are_read_from_an_address_and_their_store_lies_here(memory, tmp_path, capfd, monkeypatch):
+    np.savez(tmp_path / "given.npz", features=np.eye(4, dtype=np.float32), labels=[0, 0, 1, 1])
+    data = (tmp_path / "given.npz").read_bytes()
+    memory.pipe({"/lab/f/given.npz": data, "/lab/f/beside.bin": b"0" * 9})
+    assert main(["features", "import", "memory://lab/f/given.npz"]) == 0
+    assert f"({len(data):,} bytes fetched)" in capfd.readouterr().err
+    assert (tmp_path / "given" / "store.json").is_file()
+    monkeypatch.setattr(
+        "snellen.sources.hub.find_file", lambda *named: tmp_path / "given.npz" if named == HUB_FILE else None
+    )
+    assert main(["features", "import", "hf:org/set/deep/given.npz@main", "--out", "hub"]) == 0
+    assert main(["features", "import", "hf:org/set/none.npz", "--out", "none"]) == 3
+    assert main(["features", "import", "given.npz", "--out", "memory://lab/out"]) == 2
+
+
+HUB_FILE = ("org/set", "deep/given.npz", "main")
 
 
 def test_a_table_on_the_web_is_read_and_a_server_stays_an_option(tmp_path, capfd):

@@ -191,6 +191,17 @@ def test_groups_of_hdf5_are_splits_and_texts_are_class_names(tmp_path):
     assert store.only("train").values[0].tolist() == [4, 4, 4]
 
 
+def test_other_groups_of_hdf5_and_numbers_as_splits_are_read(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["model/features"], file["truth/labels"] = np.eye(3, dtype=np.float32), [0, 1, 1]
+        file["truth/split"] = [0, 1, 1]
+    assert open_store(import_file(tmp_path / "a.h5", tmp_path / "s")).splits == {"0": 1, "1": 2}
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["a/features"], file["b/features"], file["labels"] = np.eye(2), np.eye(2), [0, 1]
+    with pytest.raises(DataError, match="there are no features in it"):
+        import_file(tmp_path / "b.h5", tmp_path / "t")
+
+
 class Opens:
     """An object that would write a file when a pickle is opened."""
 
@@ -318,7 +329,7 @@ def test_what_cannot_be_taken_is_refused_with_the_place_and_no_code_runs(make, w
     assert not (tmp_path / "s" / "store.json").exists()
 
 
-@pytest.mark.parametrize("kind", ["npy", "pt", "safetensors", "tar", "tar.gz"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "pt", "safetensors", "tar", "tar.gz"])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_file_is_an_error_of_the_program_or_a_sound_store(kind, tmp_path_factory, data):
@@ -357,7 +368,7 @@ print(peak - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("kind", ["npy", "pt", "safetensors", "h5", "tar"])
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "pt", "safetensors", "h5", "tar"])
 def test_memory_does_not_grow_with_the_features(kind, tmp_path):
     features = np.random.default_rng(0).normal(size=(2_000, 16_384)).astype(np.float32)  # 131 MB
     file, beside = write(tmp_path, kind, features, np.arange(2_000) % 7)

@@ -210,6 +210,25 @@ def download_file(
     return Path(path), commit
 
 
+def is_hub_file(text: str) -> bool:
+    """Return True for `hf:owner/name/FILE`, a file of a data set."""
+    return text.startswith(HUB) and text.partition("@")[0].count("/") > 1 and "." in text.rpartition("/")[2]
+
+
+def hub_file(address: str) -> Path:
+    """Return the file `hf:owner/name/FILE` or `hf:owner/name/FILE@revision`, fetched unless it is cached.
+
+    Raises:
+        DataError: there is none, or offline none is cached.
+    """
+    place, _, revision = address.removeprefix(HUB).partition("@")
+    owner, name, file = place.split("/", 2)
+    path = find_file(f"{owner}/{name}", file, revision or None)
+    if path is None:
+        raise DataError(f"{address}: there is no such file, or offline none is cached", "Check the name.")
+    return path
+
+
 def find_file(repo: str, name: str, revision: str | None = None) -> Path | None:
     """Fetch one file of a data set, unless it is cached; return None where the data set has none, or offline where none is cached.
 

@@ -127,8 +127,8 @@ def to_rows(batch: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def read_whole(path: Path, hint: str = FETCH_AGAIN) -> Any:
-    """Read a table (pyarrow) whole; its texts are measured before they are repeated.
+def read_whole(path: Path, hint: str = FETCH_AGAIN, columns: Sequence[str] | None = None) -> Any:
+    """Read a table (pyarrow), or some of its columns, whole; its texts are measured before they are repeated.
 
     Raises:
         DataError: unreadable, or more rows, values or bytes than the bounds.
@@ -143,7 +143,7 @@ def read_whole(path: Path, hint: str = FETCH_AGAIN) -> Any:
                 raise _too_long(path, column.path_in_schema)
         schema = reader.file.schema_arrow
         texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_binary(field.type)]
-        table = pq.read_table(path, read_dictionary=texts)
+        table = pq.read_table(path, columns=columns, read_dictionary=texts)
         for place, field in enumerate(table.schema):
             if not pa.types.is_dictionary(field.type):
                 continue

@@ -38,6 +38,7 @@ SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 WEB = ("http", "https")
 TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".feather", ".xlsx", ".toml")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+ARRAYS = (".npz", ".npy", ".pt", ".pth", ".safetensors", ".h5", ".hdf5")
 MAX_FILES = 200_000
 LIMIT_GB = "SNELLEN_REMOTE_GB"
 THREADS = 16
@@ -64,9 +65,9 @@ def is_remote(text: str) -> bool:
 
 
 def is_web_file(text: str) -> bool:
-    """Return True for the address of a table or an archive on the web."""
+    """Return True for the address of a table, an archive or arrays on the web."""
     scheme, mark, rest = text.partition("://")
-    return bool(mark) and scheme.lower() in WEB and rest.lower().endswith((*TABLES, *ARCHIVES))
+    return bool(mark) and scheme.lower() in WEB and rest.lower().endswith((*TABLES, *ARCHIVES, *ARRAYS))
 
 
 def local_copy(address: str, *, beside: bool = True) -> tuple[Path, int]:

@@ -1,6 +1,6 @@
 """Files of named arrays as columns: .npz, .npy, .pt and .pth, .safetensors, HDF5.
 
-Features are mapped or read in blocks, except those of an .npz, which numpy reads whole. Nothing here runs code of a
+Features are mapped or read in blocks. Nothing here runs code of a
 file: a pickle that holds more than tensors, numbers, texts and their containers is refused.
 """
 
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ import msgspec
 import numpy as np
 
 from snellen.errors import DataError, MissingExtraError
-from snellen.features.store.columns import FileColumns, LazyRows, Request, named_columns
+from snellen.features.store.columns import FileColumns, LazyRows, Request, Rows, named_columns, streamed_rows
 from snellen.installation import install_hint
 from snellen.sources.tree import check_unpacked
 from snellen.sources.zip_archive import LIMITS, check_header, check_npz
@@ -32,6 +33,8 @@ TORCH_HINT = (
     "torch.save({'features': x, 'labels': y}, FILE)."
 )
 MAX_DATASETS = 10_000
+UNPACKED_BYTES = 2 << 20
+"""Bytes of an archive's matrix that are unpacked at once."""
 TEXTS_TIMEOUT_S = 60.0
 HDF5_TEXTS = """
 import json, sys, h5py
@@ -41,7 +44,7 @@ with h5py.File(sys.argv[1], "r") as file:
 
 
 def read_npz(request: Request) -> FileColumns:
-    """Return the columns of an .npz; its arrays are read whole."""
+    """Return the columns of an .npz; features are read in blocks."""
     file = request.file
     try:
         with file.open("rb") as beginning:
@@ -57,8 +60,13 @@ def read_npz(request: Request) -> FileColumns:
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise DataError(f"{file} is one array, not an archive of arrays", "Save it with numpy.savez.")
 
-    def load(name: str, role: str) -> np.ndarray:
+    def load(name: str, role: str) -> Rows:
         try:
+            if (
+                role == "features"
+                and (rows := _unpacked_rows(archive.zip, f"{name}.npy", f"{file}: {name!r}")) is not None
+            ):
+                return rows
             array: np.ndarray = archive[name]
         except ValueError as error:
             raise DataError(
@@ -70,8 +78,35 @@ def read_npz(request: Request) -> FileColumns:
             raise DataError(f"{file}: {name!r} cannot be read: {error}", DAMAGED) from error
         return array
 
-    with archive:
-        return request.columns(list(archive.files), load)
+    request.opened.enter_context(archive)
+    return request.columns(list(archive.files), load)
+
+
+def _unpacked_rows(archive: zipfile.ZipFile, member: str, where: str) -> LazyRows | None:
+    """Return a matrix of an archive, unpacked a block at a time; None for an array that is read whole."""
+
+    def opened() -> tuple[IO[bytes], tuple[int, ...], bool, np.dtype[Any]]:
+        stream = archive.open(member)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        return stream, *read[np.lib.format.read_magic(stream)](stream)
+
+    if member not in archive.namelist():
+        return None
+    shape, is_by_column, dtype = opened()[1:]
+    if len(shape) != 2 or 0 in shape or is_by_column or dtype.kind not in "biuf":
+        return None
+    rows = max(1, UNPACKED_BYTES // (shape[1] * dtype.itemsize))
+
+    def blocks() -> Iterator[np.ndarray]:
+        stream = opened()[0]
+        try:
+            for start in range(0, shape[0], rows):
+                count = min(rows, shape[0] - start)
+                yield np.frombuffer(stream.read(count * shape[1] * dtype.itemsize), dtype).reshape(count, shape[1])
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+            raise DataError(f"{where} cannot be read: {error}", DAMAGED) from error
+
+    return streamed_rows(shape, dtype, blocks)
 
 
 def read_npy(request: Request) -> FileColumns:

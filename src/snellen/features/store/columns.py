@@ -7,7 +7,7 @@ choice made in silence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -52,6 +52,29 @@ class LazyRows:
     def __getitem__(self, rows: slice) -> np.ndarray:
         start, stop, _ = rows.indices(len(self))
         return self._read(start, stop)
+
+
+def streamed_rows(shape: Sequence[int], dtype: Any, blocks: Callable[[], Iterator[np.ndarray]]) -> LazyRows:
+    """Return features of which memory holds a block: `blocks` yields all rows in order, and is called again to go back."""
+    stream: Iterator[np.ndarray] = iter(())
+    block, first = np.empty((0, shape[1]), dtype), shape[0] + 1
+
+    def read(start: int, stop: int) -> np.ndarray:
+        nonlocal stream, block, first
+        if start < first:
+            stream, block, first = blocks(), np.empty((0, shape[1]), dtype), 0
+        parts = [np.empty((0, shape[1]), dtype)]
+        while start < stop:
+            if start >= first + len(block):
+                first, block = first + len(block), next(stream, block[:0])
+                if not len(block):
+                    raise DataError(f"the features end before row {start:,} of {shape[0]:,}", "The file is damaged.")
+                continue
+            parts.append(block[start - first : stop - first])
+            start += len(parts[-1])
+        return np.concatenate(parts)
+
+    return LazyRows(shape, dtype, read)
 
 
 Rows: TypeAlias = np.ndarray | LazyRows
@@ -124,10 +147,20 @@ class Request(Struct, frozen=True, eq=False):
         by_split = {} if names_by_role.keys() & set(self.needed) else self._by_split(names)
         if any("features" in roles for roles in by_split.values()):
             return self._joined(load, by_split, names_by_role)
+        if any(role not in names_by_role for role in self.needed):
+            in_groups = self._in_groups(names)
+            found = self.roles([*names, *in_groups])
+            names_by_role = {role: in_groups.get(name, name) for role, name in found.items()}
         for role in self.needed:
             if role not in names_by_role:
                 raise self.missing(role, ROLES[role], names)
         return named_columns({role: load(name, role) for role, name in names_by_role.items()})
+
+    @staticmethod
+    def _in_groups(names: Sequence[str]) -> dict[str, str]:
+        """Map the last part of a name in a group to the whole, where one name alone ends so."""
+        ends = [name.rpartition("/")[2] for name in names]
+        return {end: name for end, name in zip(ends, names, strict=True) if end != name and ends.count(end) == 1}
 
     def _by_split(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Map split to role to name, for names such as train_features, X_test, ids_val, test/labels."""

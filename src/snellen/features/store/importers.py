@@ -253,6 +253,8 @@ def _texts(values: Any, rows: int, role: str, file: Path, default: list[str]) ->
         raise DataError(
             f"{file}: {role} of shape {list(array.shape)} for {rows:,} rows of features", "Save one for every row."
         )
+    if role == "split" and array.dtype.kind in "iu":
+        array = array.astype(str)
     if role == "split" and array.dtype.kind not in "SUO":
         raise DataError(
             f"{file}: the split is of type {array.dtype}; a text for every row was expected, such as train or test",

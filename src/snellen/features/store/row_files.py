@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import product
 from pathlib import Path
@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from snellen.errors import DataError
-from snellen.features.store.array_files import load_tensors
-from snellen.features.store.columns import IDS, LABELS, SPLIT, FileColumns, LazyRows, Request, named_columns
+from snellen.features.store.array_files import UNPACKED_BYTES, load_tensors
+from snellen.features.store.columns import (
+    IDS,
+    LABELS,
+    SPLIT,
+    FileColumns,
+    LazyRows,
+    Request,
+    named_columns,
+    streamed_rows,
+)
 from snellen.sources.open_tree import TARS
-from snellen.sources.parquet import read_whole
+from snellen.sources.parquet import opened, read_whole
 from snellen.sources.rows import rows as table_rows
 from snellen.sources.tar_archive import TarTree
 from snellen.sources.tree import ArchiveLimits
@@ -26,26 +35,62 @@ VECTORS = ("npy", "pth", "pt")
 CLASSES = ("cls", "cls.txt")
 SHARD_LIMITS = ArchiveLimits(read_bytes=64 << 20)
 MAX_SHARDS = 100_000
+ROWS_AT_ONCE = 16_384
+EXPORT_AGAIN = "Re-export the file."
 BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 def read_parquet(request: Request) -> FileColumns:
-    """Return the columns of a parquet file, which is read whole."""
-    table = read_whole(request.file, "Re-export the file.")
-    return request.columns(
-        list(table.column_names), lambda name, role: _from_arrow(table[name], name, role, request.file)
-    )
+    """Return the columns of a parquet file; features are read in blocks."""
+    file = request.file
+    with opened(file, file, EXPORT_AGAIN) as reader:
+        schema, rows = reader.file.schema_arrow, reader.file.metadata.num_rows
+        size = sum(reader.file.metadata.row_group(at).total_byte_size for at in range(reader.file.num_row_groups))
+
+    def load(name: str, role: str) -> Any:
+        if role == "features" and rows and _holds_numbers(schema.field(name).type):
+            return _rows_of_lists(file, name, rows, max(1, UNPACKED_BYTES * rows // max(size, 1)))
+        return _from_arrow(read_whole(file, EXPORT_AGAIN, [name])[name], name, role, file)
+
+    return request.columns(list(schema.names), load)
 
 
-def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
-    """Convert a column to an array; lists of equal length as [rows, length]; other lists as lists."""
+def _holds_numbers(kind: Any) -> bool:
+    import pyarrow as pa
+
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))
+
+
+def _rows_of_lists(file: Path, name: str, rows: int, at_once: int) -> LazyRows:
+    """Return a column of lists of numbers as [rows, width], read `at_once` rows at a time."""
+
+    def blocks() -> Iterator[np.ndarray]:
+        width = None
+        with opened(file, file, EXPORT_AGAIN) as reader:
+            for batch in reader.batches(min(at_once, ROWS_AT_ONCE), [name]):
+                block = _from_arrow(batch.column(name), name, "features", file, reader.row, width)
+                width = block.shape[1]
+                yield block
+
+    first = next(blocks(), None)
+    if first is None:
+        raise DataError(f"{file}: {name!r} claims {rows:,} rows and holds none", EXPORT_AGAIN)
+    return streamed_rows((rows, first.shape[1]), first.dtype, blocks)
+
+
+def _from_arrow(column: Any, name: str, role: str, file: Path, start: int = 0, width: int | None = None) -> Any:
+    """Convert a column to an array; lists of equal length as [rows, length]; other lists as lists.
+
+    `start` is the number of its first row, and `width` the length of the lists before it.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column.null_count:
-        row = column.is_null().to_numpy().argmax()
+        row = start + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(f"{file}: row {row:,}: {name!r} is empty", "Every row needs one.")
-    array = column.combine_chunks()
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = array.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
         return array.to_numpy(zero_copy_only=False)
@@ -55,13 +100,14 @@ def _from_arrow(column: Any, name: str, role: str, file: Path) -> Any:
     if role == "labels":
         return array.to_pylist()
     lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(lengths != lengths[0]) if len(lengths) else np.array([], dtype=np.int64)
+    width = int(lengths[0]) if width is None and len(lengths) else width or 0
+    wrong = np.flatnonzero(lengths != width)
     if len(wrong):
         raise DataError(
-            f"{file}: row {wrong[0]:,}: {name!r} has {lengths[wrong[0]]:,} values, row 0 has {lengths[0]:,}",
+            f"{file}: row {start + wrong[0]:,}: {name!r} has {lengths[wrong[0]]:,} values, row 0 has {width:,}",
             "All rows need features of one width.",
         )
-    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
+    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), width)
 
 
 def read_text_table(request: Request) -> FileColumns:
