@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
+import zipfile
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from servers import fast
 from snellen.media import read_header
 
 TOOLS = ["list", "check", "run", "status", "cancel", "score", "compare", "query", "answers"]
+PRICED = "openai:gpt-4o-mini"
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 2
 
 
@@ -55,12 +57,12 @@ class Driven:
 
 
 @asynccontextmanager
-async def driven(folder: Path, *words: str) -> AsyncIterator[Driven]:
+async def driven(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Driven]:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "snellen", "mcp", "--results", str(folder / "results"), *words],
         cwd=str(folder),
-        env={**os.environ, "OPENAI_API_KEY": KEY},
+        env={**os.environ, "OPENAI_API_KEY": KEY, **(env or {})},
     )
     async with stdio_client(server) as (received, sent), ClientSession(received, sent) as session:
         await session.initialize()
@@ -161,9 +163,8 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
         assert "max_cost" in text
         paid = {"benchmark": "chart/digits", "model": "api:no-price"}
         assert "allows 1 more" in await server.refused("run", **paid, max_cost=2)
-        for cost in (0.75, 0.01):  # what a run may have spent is not given back by asking for less
-            await server.ask("run", **paid, max_cost=cost, run="paid", wait_seconds=30)
-        assert "allows 0.25 more" in await server.refused("run", **paid, max_cost=0.5, run="other")
+        await server.ask("run", **paid, max_cost=0.75, run="paid", wait_seconds=30)  # it has no price, and asks nothing
+        assert "allows 1 more" in await server.refused("run", **paid, max_cost=2, run="other")
         assert "there is no run" in await server.refused("status", run="nothing")
         assert "not started by this server" in await server.refused("cancel", run="nothing")
         assert (await server.session.call_tool("nothing", {})).is_error
@@ -172,6 +173,38 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
         )
         assert failed["exit_status"] == 2 and "chart/digits" in failed["error"]
         assert (await server.ask("check", benchmark="own.jsonl"))["samples"] == 3
+
+
+async def test_a_run_keeps_what_it_spent_and_gives_back_the_rest_when_it_has_ended(questions):
+    paid = {"benchmark": "chart/digits", "model": PRICED, "wait_seconds": 60}
+    with fast.running(models=(PRICED.partition(":")[2],)) as priced:
+        await _spend(questions, paid, {"OPENAI_BASE_URL": priced.url})
+
+
+async def _spend(questions: Path, paid: dict[str, Any], env: dict[str, str]) -> None:
+    async with driven(questions, "--max-cost", "1", env=env) as server:
+        for cost in (0.75, 0.01):  # what it has spent is not given back by asking for less
+            run = await server.ask("run", **paid, max_samples=4, max_cost=cost, run="paid")
+            assert run["process"] == "ended"
+        spent = run["progress"]["totals"]["cost"]
+        assert 0 < spent < 0.01
+        assert f"allows {1 - spent:g} more" in await server.refused("run", **paid, max_cost=1, run="other")
+        await server.ask("run", **paid | {"wait_seconds": 0}, max_cost=0.75, run="other")
+        assert f"allows {0.25 - spent:g} more" in await server.refused("run", **paid, max_cost=0.5, run="third")
+
+
+async def test_a_run_reports_its_progress_to_a_client_that_asks_for_it(questions):
+    told: list[tuple[float, float | None]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total))
+
+    run = {"benchmark": "chart/digits", "model": "embedded", "max_samples": 6, "run": "told", "wait_seconds": 60}
+    async with driven(questions) as server:
+        result = await server.session.call_tool("run", run, progress_callback=report)
+        assert result.structured_content["exit_status"] == 0
+        await until(lambda: bool(told), 10)
+    assert told[-1] == (6, 6) and [done for done, _ in told] == sorted({done for done, _ in told})
 
 
 TASK = "{field_spec: {input: question, target: answer}, solvers: [{name: generate}], scorers: [{name: match}]"
@@ -249,6 +282,34 @@ async def test_a_server_that_ends_takes_its_runs_along_and_what_was_answered_sta
     await until(lambda: not _children(questions), 15)
     assert not _children(questions)
     assert journal.read_bytes().splitlines()
+
+
+async def test_restricted_data_are_no_questions_of_a_clients_own_under_any_name(questions, tmp_path_factory):
+    """Their names do not tell: the zip, its folder, its manifest, and a declaration of a client's."""
+    away = tmp_path_factory.mktemp("away")
+    whole = made.whole(questions / "renamed.zip", 311)
+    whole.rename(away / "fika-bench-testset.zip")
+    copied = made.whole(questions / "other.zip", 311)
+    with zipfile.ZipFile(copied) as archive:
+        archive.extractall(questions / "unpacked")
+    (manifest,) = (questions / "unpacked").rglob("manifest.json*")
+    manifest.with_name("mine.jsonl").write_bytes(manifest.read_bytes())
+    beside = manifest.with_name("mine.jsonl").relative_to(questions)
+    (questions / "mine.toml").write_text(
+        f'name = "x"\n[source]\nfile = "{beside}"\n[rows]\nquestion = "question"\nanswer = "answer"\n'
+    )
+    async with driven(questions, env={"DATA_ZIP": str(away / "fika-bench-testset.zip")}) as server:
+        for name in ("other.zip", "unpacked", str(beside), "mine.toml"):
+            for tool, more in (("check", {}), ("run", {"model": "embedded", "max_samples": 1})):
+                text = await server.refused(tool, benchmark=name, **more)
+                assert "data of fika" in text and "zyxgold" not in text.lower(), (name, text)
+        assert "data of fika" in await server.refused("check", benchmark="own.jsonl", data=str(beside))
+        assert "data of fika" in await server.refused(
+            "run", benchmark="own.jsonl", model=f"replay:{beside}", max_samples=1
+        )
+        for data in ({}, {"data": "other.zip"}):
+            checked = await server.ask("check", benchmark="fika", **data)
+            assert checked["samples"] == 311 and "zyxgold" not in json.dumps(checked).lower()
 
 
 async def test_gold_that_is_restricted_leaves_by_no_tool(questions):

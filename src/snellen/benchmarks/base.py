@@ -278,6 +278,7 @@ class Benchmark:
         wording: those of the options that change how a question is asked, and not which; runs that differ in them alone are
             compared. What such an option reads beside the data is at the end of the digest.
         restricted: gold never leaves the scorer.
+        holds: of a restricted benchmark: whether a file or folder is its whole data, whatever the name.
         about: description, source, licence and citation, shown by `snellen list --long`.
         cluster: what samples of one `group` share, as a word for people: image, pair, scene.
         members: the benchmarks of a suite, empty otherwise.
@@ -349,6 +350,7 @@ class Benchmark:
     options: Mapping[str, str] = field(default_factory=dict)
     wording: frozenset[str] = frozenset()
     restricted: bool = False
+    holds: Callable[[Path], bool] = lambda path: False
     about: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[Any] = ()
     results: ResultReader | None = None

@@ -55,6 +55,8 @@ BUILT_IN = {
 }
 
 
+RESTRICTED = ("fika",)
+"""Those whose gold answers are restricted."""
 FAMILIES: dict[str, str] = {"fgbmk": "snellen.benchmarks.fgbmk"}
 """First part of a name to the module of a family whose members are too many to list here.
 

@@ -82,6 +82,9 @@ def check(
     --strict-data it is 3 if a row cannot be asked.
     """
     from snellen.benchmarks.base import Data
+    from snellen.benchmarks.registry import find
+    from snellen.cli.environment import data_of
+    from snellen.cli.preview import require_used_data
     from snellen.engine.output_file import PAGE, require_output_file
     from snellen.runs.check.check import CheckSettings, check_benchmark
     from snellen.runs.costs import price_of
@@ -90,12 +93,15 @@ def check(
         raise UsageError(f"--prices {budget.prices} needs a model", "Name it: -m api:NAME, as in the price file.")
     if options.force and options.write is None:
         raise UsageError("--force has no effect without --write", "Add --write FILE.toml, or omit --force.")
-    place = Data(data.data, data.images, data.benchmark_options(), options.seed)
+    subject = find(benchmark)
+    used = data_of(data.data, [benchmark]) if subject.variables or subject.places else data.data
+    place = Data(used, data.images, data.benchmark_options(), options.seed)
+    place.require_known(subject.name, subject.options)
+    require_used_data(place, [subject])
     if options.write is not None:
         _require_new(options.write, benchmark, force=options.force)
     if options.page is not None:
         require_output_file(options.page, "--page", PAGE, [Path(benchmark)])
-    subject = _benchmark(benchmark, place)
     known = None if options.model is None else price_of(options.model, prices=budget.prices)
     settings = CheckSettings(
         examples=options.samples,
@@ -164,17 +170,6 @@ def _in_space(subject: Benchmark, place: Data, model: str | None, media: MediaSe
     except UsageError as error:  # the run would stop; what the column says stands in the result
         note(f"note: {error.message}. {error.hint}")
         return place
-
-
-def _benchmark(name: str, data: Data) -> Benchmark:
-    """Return the benchmark; raise UsageError if it is unknown, or an option of it."""
-    from snellen.benchmarks import registry
-    from snellen.cli.preview import require_used_data
-
-    subject = registry.find(name)
-    data.require_known(subject.name, subject.options)
-    require_used_data(data, [subject])
-    return subject
 
 
 def _require_new(path: Path, source: str, *, force: bool) -> None:

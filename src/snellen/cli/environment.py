@@ -50,13 +50,8 @@ def with_variables(
     environment = os.environ if environment is None else environment
     named = _variables(benchmarks)
     set_ = {option: (name, environment[name]) for name, option in named.items() if environment.get(name)}
-    data, limit, out, model = options.data, options.limit, options.out, options.model
+    data, limit, out, model = data_of(options.data, benchmarks, environment), options.limit, options.out, options.model
     used = []
-    if data is None and "data" in set_:
-        data = Path(set_["data"][1])
-        used.append(set_["data"])
-    if data is None:
-        data = _placed("data", benchmarks, "--data")
     if limit is None and "limit" in set_:
         limit = _limit(*set_["limit"])
         used.append(set_["limit"])
@@ -75,6 +70,16 @@ def with_variables(
         other = next((f", or set {name}" for name, option in named.items() if option == "model"), "")
         raise UsageError("no model is named", f"Add --model KIND:NAME{other}; `snellen list` shows the kinds.")
     return RunVariables(data, limit, out, model)
+
+
+def data_of(data: Path | None, benchmarks: Sequence[str], environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return --data, or what the benchmark's variable names, which is said on stderr, or its layout holds."""
+    name = next((name for name, option in _variables(benchmarks).items() if option == "data"), "")
+    value = (os.environ if environment is None else environment).get(name)
+    if data is not None or not value:
+        return data or _placed("data", benchmarks, "--data")
+    note(f"note: {name}={value} is used, from the environment")
+    return Path(value)
 
 
 def sandbox_image(sif: Path | None, sandbox: str, benchmarks: Sequence[str]) -> Path | None:

@@ -25,6 +25,7 @@ from msgspec import structs
 from snellen.benchmarks import published
 from snellen.benchmarks.base import Benchmark, Headline, Judged
 from snellen.benchmarks.fika import samples
+from snellen.benchmarks.fika.locate import is_whole_set
 from snellen.benchmarks.fika.samples import PARTS, FikaQuestion
 from snellen.scoring import json_answer, metrics, statistics
 from snellen.scoring.metric_text import bracketed
@@ -193,6 +194,7 @@ FIKA = Benchmark(
     digest=samples.digest,
     options=samples.OPTIONS,
     restricted=True,
+    holds=is_whole_set,
     about={
         "description": "FIKA-Bench: 311 pictures, name the fine-grained thing; gold answers are restricted.",
         "source": "Li and Peng 2026, FIKA-Bench, arXiv 2605.13193; oking0197/FIKA-Bench on the hub, gated",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ from msgspec import Struct
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.fika import columns
 from snellen.benchmarks.fika.columns import FieldMap
-from snellen.errors import DataError, UsageError
+from snellen.errors import DataError, SnellenError, UsageError
 from snellen.sources.blobs import Base64Blob, BytesBlob, Unreadable, stream
 from snellen.sources.digests import digest
 from snellen.sources.encodings import Row
@@ -37,6 +38,7 @@ HINT = (
 )
 FIX_HINT = "Fix the row, or fetch the data again."
 IMAGE_HINT = "Fetch the data again, or name the field that holds the image: -o fields=FILE."
+MANIFEST_BYTES = 64 << 20
 _SHA256 = re.compile(r"\b[0-9a-fA-F]{64}\b")
 
 
@@ -94,16 +96,40 @@ def questions(data: Data) -> ManifestQuestions:
 
 
 def _questions_at(path: Path, wanted: str | None) -> ManifestQuestions:
-    archive = path
-    if path.is_dir() and not _manifests(FolderTree(path), wanted):
-        archive = _archive_in(path) or path
+    archive = _archive_at(path, wanted)
     checked = check_side_file(archive) if archive.name.lower().endswith(ARCHIVES) and archive.is_file() else None
+    return _in_archive(archive, wanted, checked)
+
+
+def _archive_at(path: Path, wanted: str | None) -> Path:
+    return (_archive_in(path) or path) if path.is_dir() and not _manifests(FolderTree(path), wanted) else path
+
+
+def _in_archive(archive: Path, wanted: str | None, checked: Path | None) -> ManifestQuestions:
     tree, file = opened(archive, (".json", ".jsonl", ".ndjson"), HINT)
     manifests = [file] if file else _manifests(tree, wanted)
     if not manifests:
         named = wanted or "manifest.json or manifest.jsonl"
         raise DataError(f"{tree.path}: there is no {named} in it, at its root or in any folder", HINT)
     return ManifestQuestions(tree, manifests[0], len(manifests) - 1, checked)
+
+
+def is_whole_set(path: Path) -> bool:
+    """Return True for data that read as the whole set, whatever their names are: its zip, its folder or its manifest."""
+    fields = columns.built_in()
+    wanted = fields.expected.samples
+    try:
+        found = _in_archive(_archive_at(path, None), None, None)
+        with found.tree.open(found.manifest) as manifest:
+            if len(manifest.read(MANIFEST_BYTES + 1)) > MANIFEST_BYTES:
+                return False
+        rows = [row for _, row in islice(found.rows(fields), (wanted or 0) + 1)]
+    except (SnellenError, OSError, ValueError):
+        return False
+    return len(rows) == wanted and all(
+        isinstance(row, DataError) or all(fields.first(row, name) is not None for name in columns.NEEDED)
+        for row in rows
+    )
 
 
 def _archive_in(folder: Path) -> Path | None:

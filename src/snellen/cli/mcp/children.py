@@ -9,10 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, NamedTuple
+
+import msgspec
 
 from snellen.errors import UsageError
 from snellen.models import processes
+from snellen.models.tools.mcp_server import Report
 
 STEP_S = 0.02
 CALL_S, CALL_BYTES = 300.0, 1_000_000
@@ -23,6 +27,14 @@ GRACE_S = 1.5
 MOST_RUNS = 4
 """Runs at once."""
 ERROR_CHARACTERS = 4_000
+PROGRESS = '{"event":"progress"'
+
+
+class RunProgress(msgspec.Struct):
+    """Progress of a run, as a line of `--json`."""
+
+    done: int
+    total: int | None = None
 
 
 class Printed(NamedTuple):
@@ -47,17 +59,31 @@ class Child:
         """Return True until the process has ended."""
         return self._group.process.poll() is None
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until it has ended, at most so long."""
-        deadline = time.monotonic() + seconds
-        for _ in iter(lambda: self.is_running() and time.monotonic() < deadline, False):
+    async def wait(self, seconds: float, report: Report | None = None) -> None:
+        """Wait until it has ended, at most so long; report the progress of a run meanwhile."""
+        deadline, reported = time.monotonic() + seconds, -1
+        while report is not None or self.is_running():
+            goes_on = self.is_running() and time.monotonic() < deadline
+            if report is not None and (progress := self._progress()) is not None and progress.done > reported:
+                reported = progress.done
+                await report(progress.done, progress.total)
+            if not goes_on:
+                return
             await asyncio.sleep(STEP_S)
+
+    def _progress(self) -> RunProgress | None:
+        """Return the progress that a run printed last."""
+        for line in reversed(_text(self._err, ERROR_CHARACTERS).splitlines()):
+            if line.startswith(PROGRESS):
+                with suppress(msgspec.DecodeError):
+                    return msgspec.json.decode(line, type=RunProgress)
+        return None
 
     def printed(self) -> Printed:
         """Return what it printed so far; of a process that has ended, all of it up to READ_BYTES."""
         status = self._group.process.poll()
-        out, err = (_text(stream) for stream in (self._out, self._err))
-        return Printed(-1 if status is None else status, out, err[-ERROR_CHARACTERS:])
+        err = _text(self._err, ERROR_CHARACTERS)
+        return Printed(-1 if status is None else status, _text(self._out, READ_BYTES), err)
 
     def is_too_long(self, most: int) -> bool:
         """Return True if it has printed more than a client takes."""
@@ -135,10 +161,12 @@ class Children:
 
 def failure_text(printed: Printed) -> str:
     """Return the error of a command line with its hint, as it printed them."""
-    lines = printed.err.strip().splitlines()
+    lines = [line for line in printed.err.strip().splitlines() if not line.startswith(PROGRESS)]
     first = next((at for at, line in enumerate(lines) if line.startswith("snellen: ")), 0)
     return "\n".join(lines[first:]).removeprefix("snellen: ") or f"the command ended with exit status {printed.status}"
 
 
-def _text(stream: IO[bytes]) -> str:
-    return os.pread(stream.fileno(), READ_BYTES, 0).decode("utf-8", "replace")
+def _text(stream: IO[bytes], most: int) -> str:
+    """Return the end of what was printed, at most so many bytes."""
+    size = os.fstat(stream.fileno()).st_size
+    return os.pread(stream.fileno(), most, max(0, size - most)).decode("utf-8", "replace")

@@ -35,11 +35,12 @@ class Places:
             if not root.exists():
                 raise UsageError(f"--allow {root}: there is nothing", "Name a file or folder that exists.")
 
-    def data(self, name: str, what: str) -> str:
-        """Return the real path of a file or folder that is allowed.
+    def data(self, name: str, what: str, *, is_restricted: bool = False) -> str:
+        """Return the real path of a file or folder that is allowed; only a restricted benchmark may ask restricted data.
 
         Raises:
-            UsageError: it lies outside, or a link in it leads outside. DataError: it does not exist.
+            UsageError: it lies outside, a link in it leads outside, or its gold answers are restricted.
+            DataError: it does not exist.
         """
         path = self._within(name, self._roots, what, "The user allows more with: snellen mcp --allow PATH")
         if not path.exists():
@@ -50,6 +51,8 @@ class Places:
                     f"{what} {name!r}: the link {link.relative_to(path)} leads outside the allowed folders",
                     "Replace it with a copy, or let the user allow its target: snellen mcp --allow PATH",
                 )
+        if not is_restricted and what != "images":
+            _require_open(path, f"{what} {name!r}")
         return str(path)
 
     def option(self, text: str) -> str:
@@ -184,12 +187,26 @@ class Places:
         for text in _texts(content):
             if "\n" in text or "\0" in text or len(text) > 4_000:
                 continue
+            if (beside := path.parent / text).exists():
+                _require_open(beside, f"{name} names {text!r}, which")
             is_away = text.startswith("~") or Path(text).is_absolute() or ".." in Path(text).parts
             if is_away and not self._is_inside((path.parent / text).resolve(), self._roots):
                 raise UsageError(
                     f"{name} names {text!r}, which lies outside the folders that the user allows",
                     "The user allows more with: snellen mcp --allow PATH",
                 )
+
+
+def _require_open(path: Path, what: str) -> None:
+    """Refuse the data of a restricted benchmark, which as questions of a client's own would show their gold answers."""
+    from snellen.benchmarks.registry import RESTRICTED, find
+
+    for name in RESTRICTED:
+        if find(name).holds(path):
+            raise UsageError(
+                f"{what} is the data of {name}, whose gold answers are restricted",
+                f"Name the benchmark {name}, and the data with it.",
+            )
 
 
 def _require_word(text: str, what: str) -> None:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from snellen.benchmarks.registry import find, is_table, with_tasks
+from snellen.benchmarks.registry import RESTRICTED, find, is_table, with_tasks
 from snellen.benchmarks.table.entries import EntryFacts
 from snellen.cli.console import environment_fault, tell_unexpected
 from snellen.cli.json_output import RunFacts, RunsOutput
@@ -26,7 +26,7 @@ from snellen.cli.schema import schema_of, schema_of_type
 from snellen.errors import SnellenError, UsageError
 from snellen.models.registry import runtime_of
 from snellen.models.tools.base import ToolResult
-from snellen.models.tools.mcp_server import ServedTool
+from snellen.models.tools.mcp_server import REPORT, ServedTool
 from snellen.redaction import redact
 
 INSTRUCTIONS = (
@@ -210,7 +210,7 @@ class Session:
         reserved = self._reserved_for(name, asked)
         child = self._children.start_run(name, [*words, f"--out={folder}"])
         self._reserved[name] = reserved
-        await child.wait(asked.wait_seconds)
+        await child.wait(asked.wait_seconds, REPORT.get())
         return await self._status(name)
 
     async def status(self, asked: RunOnlyArguments) -> ToolResult:
@@ -291,7 +291,7 @@ class Session:
 
     def _data(self, asked: CheckArguments | RunArguments) -> Iterator[str]:
         if asked.data is not None:
-            yield f"--data={self._places.data(asked.data, 'data')}"
+            yield f"--data={self._places.data(asked.data, 'data', is_restricted=asked.benchmark in RESTRICTED)}"
         if asked.images is not None:
             yield f"--images={self._places.data(asked.images, 'images')}"
 
@@ -310,7 +310,7 @@ class Session:
         if asked.model.partition(":")[0] == "api":
             words += [*_option("base-url", self._defaults.base_url), *_option("key-env", self._defaults.key_env)]
         # A judge's requests would be beside the budget.
-        return [*words, "--judge=none", "--json", "--quiet"]
+        return [*words, "--judge=none", "--json"]
 
     def _usual_name(self, asked: RunArguments) -> str:
         from snellen.engine.run_folder import RunSpec
@@ -320,11 +320,12 @@ class Session:
         return default_folder(spec, self._places.results).name
 
     def _reserved_for(self, name: str, asked: RunArguments) -> float:
-        """Return what to set aside of the server's budget for a run: what it had, where it now asks for less.
+        """Return what to set aside of the server's budget for a run: what it may have spent, where it now asks for less.
 
         Raises:
             UsageError: too little is left.
         """
+        self._reserved = {each: self._set_aside(each) for each in self._reserved}
         most, before = self._defaults.max_cost, self._reserved.get(name, 0.0)
         if most is None or not runtime_of(asked.model).priced:
             return before
@@ -335,8 +336,20 @@ class Session:
                 f"the run has {said}, and the user allows {left:g} more US dollars to this server",
                 f"Add max_cost of at most {left:g}." if left > 0 else "Ask the user: snellen mcp --max-cost USD",
             )
-        # It may have spent what it had.
         return max(before, asked.max_cost)
+
+    def _set_aside(self, name: str) -> float:
+        """Return what a run may have spent: all of its budget while it goes on or if it was killed, else what it recorded."""
+        from snellen.engine.run_folder import RunFolder
+
+        child, reserved = self._children.runs.get(name), self._reserved[name]
+        if child is None or child.is_running() or child.printed().status < 0:
+            return reserved
+        folder = self._places.results / name
+        if not (folder / "run_meta.json").is_file():
+            return 0.0
+        totals = RunFolder(folder).meta().totals
+        return min(reserved, totals.cost or 0.0) if totals.cost is not None or not totals.done else reserved
 
 
 def served_tools(places: Places, children: Children, defaults: RunDefaults) -> list[ServedTool]:

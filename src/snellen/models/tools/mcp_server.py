@@ -13,9 +13,10 @@ import os
 import sys
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from snellen.errors import MissingExtraError, SnellenError
 from snellen.installation import install_hint
@@ -27,6 +28,12 @@ from snellen.models.tools.settings import ToolSettings, load
 from snellen.redaction import redact, register_environment
 
 NAME = "snellen"
+
+
+Report: TypeAlias = Callable[[float, "float | None"], Awaitable[None]]
+"""Tells the client of a call how much is done, and of how much; nothing where it did not ask for that."""
+REPORT: ContextVar[Report | None] = ContextVar("report", default=None)
+"""The report of the call that is being answered."""
 
 
 def mime(data: bytes) -> str:
@@ -78,11 +85,12 @@ def build_server(served: Iterable[ServedTool], instructions: str | None = None) 
             ]
         )
 
-    async def calling(_: Any, request: Any) -> CallToolResult:
+    async def calling(context: Any, request: Any) -> CallToolResult:
         tool = tools.get(request.name)
         if tool is None:
             result = ToolResult(f"there is no tool {request.name!r}; there are {', '.join(tools)}", error=True)
         else:
+            REPORT.set(context.session.report_progress)
             result = await tool.call(request.arguments)
         # Clients that know no structured content read the object as text.
         texts = [] if result.structured is None else [json.dumps(result.structured, ensure_ascii=False)]
