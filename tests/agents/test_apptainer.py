@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from printed_schema import require_schema
+from snellen.cli import main
 from snellen.errors import AgentInstallError, PreflightError, UsageError
 from snellen.models.agents import apptainer, sandbox
 from snellen.models.agents.install import Installation
@@ -35,6 +37,16 @@ def test_an_image_has_its_digest_beside_it_and_a_changed_image_is_refused(progra
     out.write_bytes(b"another")
     with pytest.raises(PreflightError, match=r"sif\.sha256 says"):
         apptainer.check(str(out))
+
+
+def test_the_command_prints_the_image_and_its_digest(program, capsys):
+    out = program / "agents.sif"
+    assert main(["agents", "image", str(out), "--from", str(program / "root"), "--json"]) == 0
+    require_schema("agents image", printed := capsys.readouterr().out)
+    assert json.loads(printed) == {
+        "image": str(out),
+        "digest": hashlib.sha256(out.read_bytes()).hexdigest(),
+    }
 
 
 def test_a_build_that_fails_leaves_no_image_and_its_last_words_are_shown(program):

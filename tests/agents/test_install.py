@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from printed_schema import require_schema
 from snellen.errors import AgentInstallError, UsageError
 from snellen.models.agents import install
 
@@ -121,6 +123,10 @@ def test_the_command_lists_what_is_installed_and_says_how_to_get_the_rest(npm, c
     npm()
     assert main(["agents", "install", "opencode"]) == 0
     assert "opencode 1.18.33: installed" in capsys.readouterr().out
+    assert main(["agents", "install", "opencode", "--json"]) == 0
+    require_schema("agents install", printed := capsys.readouterr().out)
+    (agent,) = json.loads(printed)["agents"]
+    assert agent["installed"] and Path(agent["folder"]).is_dir()
     assert main(["agents", "list", "--verify"]) == 0
     said = capsys.readouterr().out
     assert "opencode 1.18.33  sha256:" in said and "verified" in said

@@ -100,7 +100,10 @@ def test_a_batch_that_the_service_lost_is_given_up_by_name(tmp_path: Path) -> No
         assert lost.returncode == 8
         assert "No batch found" in lost.stderr
         assert snellen("batch", "drop", str(tmp_path / "run"), "batch_9").returncode == 2
-        assert snellen("batch", "drop", str(tmp_path / "run"), "batch_1").returncode == 0
+        dropped = snellen("batch", "drop", str(tmp_path / "run"), "batch_1", "--json")
+        assert dropped.returncode == 0, dropped.stderr
+        require_schema("batch drop", dropped.stdout)
+        assert "batch_1" not in {batch["id"] for batch in json.loads(dropped.stdout)["batches"]}
         done = snellen(*run_words(server, "openai", tmp_path / "run"))
         assert done.returncode == 0, done.stderr[-2000:]
 

@@ -90,6 +90,8 @@ ASKED = [
     ("list", "--published", "--json"),
     ("recipes", "--json"),
     ("doctor", "--json"),
+    ("version", "--json"),
+    ("view", ".", "--export", "pages", "--json"),
 ]
 
 
@@ -100,7 +102,9 @@ ELSEWHERE = {
     "watch": "training/test_watch.py",
     "easi": "easi/test_easi_command.py",
     "subset": "runs/test_subset.py",
-    **dict.fromkeys(("batch list", "batch cancel"), "cli/test_cli_batch.py"),
+    **dict.fromkeys(("batch list", "batch cancel", "batch drop"), "cli/test_cli_batch.py"),
+    "agents install": "agents/test_install.py",
+    "agents image": "agents/test_apptainer.py",
     "reviews import": "cli/test_reviews.py",
     "reviews card": "runs/reviews/test_judge_card.py",
     "submit easi": "easi/submit/test_submit_easi.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -16,15 +17,17 @@ from pathlib import Path
 import pytest
 from run_folders import right_reply, samples_of, write_run
 
+from printed_schema import require_schema
 from snellen.cli import main
 from snellen.errors import PreflightError, UsageError
 from snellen.viewer.serve import serve
 from snellen.viewer.site import ViewSettings
 
 
-def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+def start(*arguments: str, out: int | None = None, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "snellen", "view", *arguments, "--no-open"],
+        stdout=out,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
@@ -43,6 +46,17 @@ def test_the_server_prints_its_address_and_ends_at_a_signal(tmp_path, end):
         assert "Traceback" not in process.stderr.read()
     finally:
         process.kill()
+
+
+def test_with_json_the_address_is_an_object_on_standard_output(tmp_path):
+    process = start(str(tmp_path), "--port", "0", "--json", out=subprocess.PIPE)
+    try:
+        require_schema("view", line := process.stdout.readline())
+        address = json.loads(line)["address"]
+        assert b"Snellen" in urllib.request.urlopen(address).read()
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.1, 0.25])

@@ -60,14 +60,18 @@ def cancel(run: RunArgument, trust: shared.Trust = False, as_json: shared.JsonRe
 def drop(
     run: RunArgument,
     batch: str = argument("Its id, or its label.", value="BATCH"),
+    as_json: shared.JsonResult = False,
 ) -> None:
     """Give up a batch that the service has lost; the next run asks its samples again.
 
     If the service still has it, its samples are paid for twice.
     """
-    from snellen.runs.batches import drop_batch
+    from snellen.runs.batches import drop_batch, list_batches
 
     drop_batch(run, batch)
+    if as_json:
+        _show(run, list_batches(run, recorded=True), as_json=True)
+        return
     note(f"{batch} is given up; the next run asks its samples again")
 
 

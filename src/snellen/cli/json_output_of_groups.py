@@ -122,7 +122,7 @@ class StoreOutput(TypedDict):
 
 
 class AgentFacts(TypedDict):
-    """An agent; `folder` and `digest` where it is installed, `verified` with --verify."""
+    """An agent; `folder` and `digest` where it is installed, `verified` of `agents list`."""
 
     name: str
     version: str
@@ -134,6 +134,28 @@ class AgentFacts(TypedDict):
 
 class AgentsOutput(TypedDict):
     agents: list[AgentFacts]
+
+
+class AgentImage(TypedDict):
+    image: str
+    digest: str
+
+
+class ServedPages(TypedDict):
+    address: str
+
+
+class ExportedPages(TypedDict):
+    index: str
+    pages: int
+    images: int
+    bytes: int
+    seconds: float
+    problems: list[str]
+
+
+class VersionOutput(TypedDict):
+    version: str
 
 
 class ImportedPrompts(TypedDict):

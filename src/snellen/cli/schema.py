@@ -36,11 +36,13 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "subset": ("snellen.runs.subset:Subset",),
     "batch list": (f"{_GROUPS}BatchesOutput",),
     "batch cancel": (f"{_GROUPS}BatchesOutput",),
+    "batch drop": (f"{_GROUPS}BatchesOutput",),
     "batch write": (f"{_GROUPS}WrittenBatch",),
     "batch read": (f"{_GROUPS}ReadBatches",),
     "score": (f"{_HERE}ScoreOutput",),
     "compare": (f"{_HERE}CompareOutput",),
     "report": (f"{_HERE}FilesOutput", f"{_HERE}ReferenceOutput"),
+    "view": (f"{_GROUPS}ServedPages", f"{_GROUPS}ExportedPages"),
     "show": ("snellen.cli.show:ShownRun",),
     "query": (f"{_HERE}QueryOutput",),
     "failures": (f"{_HERE}FailuresOutput",),
@@ -66,9 +68,12 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "features import": (f"{_GROUPS}StoreOutput",),
     "features report": (f"{_GROUPS}ReportSummary",),
     "agents list": (f"{_GROUPS}AgentsOutput",),
+    "agents install": (f"{_GROUPS}AgentsOutput",),
+    "agents image": (f"{_GROUPS}AgentImage",),
     "list": tuple(f"{_HERE}Listed{name}" for name in ("Benchmarks", "Catalogue", "Cards", "Runs", "Tables")),
     "recipes": (f"{_HERE}RecipesOutput",),
     "doctor": (f"{_HERE}DoctorOutput",),
+    "version": (f"{_GROUPS}VersionOutput",),
 }
 """Each command that has --json, with the types of what it prints, as MODULE:TYPE; of several it prints one."""
 

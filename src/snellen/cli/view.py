@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from snellen.cli import options as shared
-from snellen.cli.console import note
+from snellen.cli.console import note, show_json
 from snellen.cli.option_parsing import argument, option
 from snellen.errors import UsageError
 
@@ -50,6 +50,7 @@ def view(
     show_gold: bool = option("Show the gold answers of restricted benchmarks too.", False),
     trust: shared.Trust = False,
     server: ViewServerOptions,
+    as_json: shared.JsonResult = False,
 ) -> None:
     """Browse all runs of a folder in the browser: runs, samples, comparisons, review.
 
@@ -68,7 +69,7 @@ def view(
         for name in comma_list(review) or [""]:
             reviewer_name(name)
     if export is not None:
-        _export(root, export, show_gold=show_gold, trust=trust)
+        _export(root, export, show_gold=show_gold, trust=trust, as_json=as_json)
         return
     from snellen.viewer.serve import serve
     from snellen.viewer.site import ViewSettings
@@ -82,14 +83,19 @@ def view(
         trust=trust,
     )
     wanted = browser_wanted() if server.open_browser is None else server.open_browser
-    serve(settings, server.port, open_browser=wanted, notify=note)
+    told = (lambda address: show_json({"address": address})) if as_json else None
+    serve(settings, server.port, open_browser=wanted, notify=note, on_address=told)
 
 
-def _export(root: Path, out: Path, *, show_gold: bool, trust: bool) -> None:
+def _export(root: Path, out: Path, *, show_gold: bool, trust: bool, as_json: bool) -> None:
     from snellen.viewer.export import export_site
     from snellen.viewer.site import ViewSettings
 
     result = export_site(ViewSettings(root=root, show_gold=show_gold, trust=trust), out, notify=note)
+    if as_json:
+        counts = {"pages": result.pages, "images": result.images, "bytes": result.size, "seconds": result.seconds}
+        show_json({"index": str(out / "index.html"), **counts, "problems": list(result.problems)})
+        return
     print(out / "index.html")
     note(f"{result.pages:,} pages, {result.images:,} images, {result.size / 1e6:,.1f} MB, {result.seconds:.1f} s")
     for problem in result.problems[:10]:

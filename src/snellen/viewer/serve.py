@@ -17,7 +17,14 @@ SILENT_S = 10.0
 """Seconds that a connection may be open without a whole request."""
 
 
-def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Callable[[str], None]) -> None:
+def serve(
+    settings: ViewSettings,
+    port: int,
+    *,
+    open_browser: bool,
+    notify: Callable[[str], None],
+    on_address: Callable[[str], None] | None = None,
+) -> None:
     """Serve the pages until Ctrl-C.
 
     Args:
@@ -25,6 +32,7 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
         port: 0 takes a free one.
         open_browser: open the first page in the user's browser.
         notify: gets one line with the address, the token in it.
+        on_address: gets the address alone.
 
     Raises:
         UsageError: another address than loopback without a token.
@@ -48,6 +56,8 @@ def serve(settings: ViewSettings, port: int, *, open_browser: bool, notify: Call
 
         def started() -> None:
             notify(f"{task} at {address} (stop with Ctrl-C).")
+            if on_address is not None:
+                on_address(address)
             if open_browser:
                 webbrowser.open(address)
 
