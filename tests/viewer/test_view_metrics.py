@@ -132,6 +132,12 @@ def test_the_number_of_series_is_bounded_and_what_is_not_finite_is_left_out():
     assert not any(labels[0][4:9] == "score" and labels[0] != "run_score_low" for labels in read)
 
 
+@given(names=st.lists(st.text(max_size=30), min_size=2, max_size=2, unique=True), length=st.sampled_from([0, 180, 300]))
+def test_two_names_never_become_one_label(names: list[str], length: int):
+    first, second = (series(metrics_text([replace(ENTRY, key="a" * length + name)])) for name in names)
+    assert not set(first) & {labels for labels in second if labels[0] == "run_done"}
+
+
 @pytest.mark.parametrize("key", ["sk-" + "a1B2" * 12])
 def test_a_key_in_a_name_is_not_shown(key: str):
     assert key not in metrics_text([replace(ENTRY, model=key)])

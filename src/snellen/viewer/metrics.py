@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 
 from snellen.redaction import redact
 from snellen.viewer.index import RunEntry
@@ -82,8 +83,13 @@ def _line(name: str, labels: dict[str, str], value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a label's value: names of models and folders are untrusted, and may hold line breaks or a key."""
-    plain = "".join(
-        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in redact(text)[:LABEL_CHARACTERS]
-    )
+    """Return a label's value: names of models and folders are untrusted, and may hold line breaks or a key.
+
+    One that is changed ends with a digest, so that two values never become one.
+    """
+    text = redact(text)
+    plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    if plain != text or len(plain) > LABEL_CHARACTERS:
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        plain = f"{plain[: LABEL_CHARACTERS - len(digest) - 1]}~{digest}"
     return plain.replace("\\", "\\\\").replace('"', '\\"')
