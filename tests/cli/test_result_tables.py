@@ -113,6 +113,14 @@ def test_a_control_run_does_not_share_a_row_with_its_model(snellen: Snellen) -> 
     assert "| model |" in out and "| model-blank |" in out and "blind control" in out
 
 
+def test_a_limit_of_the_images_size_is_a_remark_of_every_table(snellen: Snellen) -> None:
+    ask("model", range(70), "whole")
+    ask("model", range(70), "small", media=MediaSettings(max_long_side=64))
+    for form in ("latex", "markdown"):
+        table = snellen("export", "results/whole", "results/small", "--format", form).out
+        assert "images with max" in table.replace("\\", "") and table.replace("\\", "").count("max_long_side = 64") == 1
+
+
 def test_files_that_are_no_runs_are_left_out_and_named_but_a_missing_one_is_an_error(snellen: Snellen) -> None:
     ask("first")
     Path("results/report.html").write_text("<p>")

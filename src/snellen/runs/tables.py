@@ -24,7 +24,7 @@ from snellen.errors import SnellenError, UsageError
 from snellen.formats.latex import latex_number, latex_table, latex_text
 from snellen.redaction import redact
 from snellen.runs.answer_view import run_names
-from snellen.runs.caveats import caveats
+from snellen.runs.caveats import caveats, changed_settings
 from snellen.runs.compare import questions_of
 from snellen.runs.compared_runs import ComparedRun
 from snellen.runs.run import Run, load_run
@@ -34,7 +34,7 @@ from snellen.scoring import statistics
 from snellen.scoring.metric_text import percent
 from snellen.scoring.scores import Scores
 from snellen.text import csv_text, one_line, pretty_json
-from snellen.types import Metric
+from snellen.types import Generation, MediaSettings, Metric
 
 RULE = (
     "better than every other value of its column by more than chance "
@@ -296,8 +296,21 @@ def _remarks(run: Run) -> tuple[str, ...]:
     """Return what a reader of a run's metrics must know, such as how much of the benchmark was run."""
     known = caveats(run.sized_meta, run.benchmark, state=present_state(run.path, run.sized_meta))
     # How a file's columns were read is no caveat of a figure; rows that were left out of it are told by `part`.
-    texts = (*(caveat.text for caveat in known if caveat.about != "data"), run.unverified, run.other_judge())
+    texts = (
+        *(caveat.text for caveat in known if caveat.about != "data"),
+        _sizes(run),
+        run.unverified,
+        run.other_judge(),
+    )
     return tuple(filter(None, texts))
+
+
+def _sizes(run: Run) -> str:
+    """Return the limits of its images' size that a run was given; empty without any."""
+    media = run.meta.spec.options.media
+    limits = structs.replace(MediaSettings(), max_long_side=media.max_long_side, max_pixels=media.max_pixels)
+    changed = changed_settings(limits, Generation())
+    return f"images with {', '.join(changed)}" if changed else ""
 
 
 def _columns(entries: Sequence[_OpenRun], patterns: Sequence[str]) -> list[TableColumn]:
