@@ -324,11 +324,12 @@ def test_a_narrow_terminal_breaks_words_and_never_a_figure(columns, snellen, lig
             words, cwd=tmp_path, stdout=end, stderr=subprocess.DEVNULL, env=environment, timeout=600, check=True
         )
     os.close(end)
-    shown = ""
+    written = b""
     with contextlib.suppress(OSError):  # the other end is closed
         while read := os.read(main_end, 1 << 16):
-            shown += read.decode()
+            written += read
     os.close(main_end)
+    shown = written.decode()
     figures = json.loads((tmp_path / "results" / "run" / "run_meta.json").read_text())["fingerprint"]
     assert figures in shown and "5 of 2,160" in shown and "1.0000" in shown and "…" not in shown
 
@@ -396,8 +397,14 @@ def _not_here(data: Data) -> int:
 ELSEWHERE = replace(ARITHMETIC, name="elsewhere", size=_not_here)
 
 
-def test_a_table_in_a_pipe_is_as_wide_as_its_words(snellen):
+def test_a_comparison_fits_into_80_columns_and_loses_no_figure(snellen):
     for name in ("first", "second"):
         assert snellen("run", "lights", "-m", "pixels", "--quiet", "--out", name, "--seed", "1").status == 0
     said = snellen("compare", "first", "second").out
     assert "…" not in said and "baseline" in said and "difference" in said and "better / worse" in said
+    assert max(map(len, said.splitlines())) <= 80
+    (part,) = json.loads(snellen("compare", "first", "second", "--json").out)["comparisons"][0]["parts"]
+    rows = [line.split("│") for line in said.splitlines() if line.startswith("│ all")]
+    figures = {cell.strip() for row in rows for cell in row[2:]}
+    assert len(rows) > 1 and {f"{part['n']}", f"{part['baseline']:.4f}", f"{part['difference']:+.4f}"} <= figures
+    assert f"{part['wins']} / {part['losses']}" in figures

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from snellen.runs.threshold_check import ThresholdCheck
 
 MAX_CHARACTERS = 300
+PIPE_WIDTH = 80
 MOST_COLUMNS = 12
 """Runs whose ranking has a column of p-values for each; `--json` has every pair."""
 
@@ -190,7 +191,7 @@ def _show_json(
 def show_pairings(pairings: Sequence[Pairing]) -> None:
     """Print the table, the metric, the flips and the notes of each pair."""
     for pairing in pairings:
-        show(_table(pairing))
+        show(_table(pairing), pipe_width=PIPE_WIDTH)
         if (metrics := pairing.metric) is not None:
             method = "" if metrics.interval is None else f" {metrics.interval.text}"
             interval = bracketed(metrics.ci95, "+.4f") + method
@@ -207,7 +208,7 @@ def show_pairings(pairings: Sequence[Pairing]) -> None:
 
 
 def _show_ranking(ranking: Ranking) -> None:
-    show(_ranking_table(ranking))
+    show(_ranking_table(ranking), pipe_width=PIPE_WIDTH)
     print(f"Runs that share a letter cannot be told apart at {ranking.alpha:g} over all pairs (p after Holm).")
     if ranking.left_out:
         note(f"note: {ranking.left_out:,} samples that not every run has a score for are left out of the ranking")

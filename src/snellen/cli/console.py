@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -180,23 +181,51 @@ def new_table(title: str | None, words: Iterable[str] = (), numbers: Iterable[st
     return table
 
 
-def show(*items: RenderableType) -> None:
-    """Print rich renderables to stdout; in a pipe they are as wide as they need to be."""
+def show(*items: RenderableType, pipe_width: int | None = None) -> None:
+    """Print rich renderables to stdout; a table that is too wide for a terminal stands there in parts, one below the other.
+
+    In a pipe they are as wide as they need to be, or as `pipe_width` says.
+    """
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
-    terminal = console.is_terminal
-    width = console.width if terminal else _natural_width(items, console)
+    width = console.width if console.is_terminal else pipe_width or _natural_width(items, console)
     for item in items:
         console.width = width
-        if isinstance(item, Table):
-            _plain_cells(item)
-            if terminal:
-                console.width = max(width, _unwrap_numbers(item, console))
-        elif isinstance(item, str):
-            item = without_controls(item, returns=True)
-        console.print(item)
+        if not isinstance(item, Table):
+            console.print(without_controls(item, returns=True) if isinstance(item, str) else item)
+            continue
+        _plain_cells(item)
+        for part in _parts(item, console) if console.is_terminal or pipe_width else [item]:
+            console.width = max(width, _least_width(part))
+            console.print(part)
+
+
+def _parts(table: Table, console: Console) -> Iterator[Table]:
+    """Yield a table whose numbers are never wrapped; if it is too wide, in parts, each with its first columns of words."""
+    from copy import copy
+
+    _unwrap_numbers(table, console)
+    count = next((at for at, column in enumerate(table.columns) if column.no_wrap), len(table.columns))
+    leading, rest = table.columns[:count], table.columns[count:]
+    while True:
+        part = copy(table)
+        part.columns = [*leading]
+        while rest and (
+            len(part.columns) == count or _least_width(part) + (rest[0].min_width or 0) + 3 <= console.width
+        ):
+            part.columns.append(rest.pop(0))
+        part.columns = [replace(column, _index=at) for at, column in enumerate(part.columns)]
+        yield part
+        if not rest:
+            return
+        table.title = None
+
+
+def _least_width(table: Table) -> int:
+    """Return the least width of a table; a narrower terminal breaks its lines, as a number without its end would be wrong."""
+    return sum((column.min_width or 0) + 3 for column in table.columns) + 1
 
 
 def _natural_width(items: Iterable[RenderableType], console: Console) -> int:
@@ -230,11 +259,8 @@ def _plain_cell(cell: RenderableType) -> RenderableType:
     return cell
 
 
-def _unwrap_numbers(table: Table, console: Console) -> int:
-    """Let a table wrap words and never numbers; return the least width at which it can.
-
-    A narrower terminal breaks the lines itself: hard to read, but a number without its end would be wrong.
-    """
+def _unwrap_numbers(table: Table, console: Console) -> None:
+    """Let a table wrap words and never numbers."""
     from rich.measure import measure_renderables
 
     for column in table.columns:
@@ -244,7 +270,6 @@ def _unwrap_numbers(table: Table, console: Console) -> int:
         column.min_width = natural if column.no_wrap else min(natural, LABEL_WIDTH)
         if not column.no_wrap:
             column.overflow = "fold"
-    return sum((column.min_width or 0) + 3 for column in table.columns) + 1
 
 
 def show_json(value: Any) -> None:
