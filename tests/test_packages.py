@@ -31,6 +31,8 @@ SOURCES = {
     for path in (ROOT / "src" / "snellen").rglob("*")
     if path.is_file() and "__pycache__" not in path.parts
 }
+PAGES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+"""Pages of the documentation, which `snellen --help PAGE` prints."""
 NEEDED = (
     "snellen/py.typed",
     "snellen/models/embedded/weights/model.safetensors",
@@ -74,7 +76,9 @@ def metadata_of(wheel: Path) -> Message:
 def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(built):
     with zipfile.ZipFile(built[1]) as archive:
         names = {entry.filename for entry in archive.infolist() if not entry.is_dir()}
-    assert {f"src/{name}" for name in names if not name.startswith(INFO)} == SOURCES
+    assert {f"src/{name}" for name in names if not name.startswith(INFO)} == SOURCES | {
+        f"src/snellen/{page}" for page in PAGES
+    }
     assert {name.partition("/")[0] for name in names} == {"snellen", INFO}
     assert not [wanted for wanted in NEEDED if not fnmatch.filter(names, wanted)]
     assert not [name for name in names if re.search(r"(^|/)(tests?|bench|conftest\.py|test_[^/]*\.py)(/|$)", name)]
@@ -85,7 +89,7 @@ def test_the_sdist_holds_what_a_wheel_is_built_from(built):
     with tarfile.open(built[0]) as archive:
         names = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
     top = {"PKG-INFO", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "NOTICE", ".gitignore"}
-    assert names == SOURCES | top
+    assert names == SOURCES | PAGES | top
     assert built[0].stat().st_size < 12 * MB
 
 

@@ -29,6 +29,12 @@ def install_command(extra: str) -> str:
     return f"pip install {shlex.quote(f'snellen[{extra}] @ {revision}')}"
 
 
+def documentation() -> Path:
+    """Return the folder of the documentation's pages: a wheel brings them, a checkout has them in its root."""
+    shipped = Path(__file__).with_name("docs")
+    return shipped if shipped.is_dir() else SOURCE.parent / "docs"
+
+
 def install_hint(extra: str) -> str:
     """Return the hint of an error about a missing extra."""
     return f"Install it with: {install_command(extra)}"

@@ -508,7 +508,7 @@ class ProcessedImage(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True):
-    """Reason why a sample has no answer: `kind` is one of the error kinds of docs/errors.md."""
+    """Reason why a sample has no answer: `kind` is one of the error kinds of `snellen --help errors`."""
 
     kind: str
     message: str
@@ -556,7 +556,7 @@ class IntervalMethod(Struct, frozen=True):
     """Method of a confidence interval.
 
     Attributes:
-        method: `Wilson`, `cluster-robust Wilson`, `cluster bootstrap` ... (docs/statistics.md).
+        method: `Wilson`, `cluster-robust Wilson`, `cluster bootstrap` ... (`snellen --help statistics`).
         level: its level, 0 to 1.
         cluster: what the rows of one cluster share (`image`, `question`, `class` ...); None where every row stands alone.
         clusters: how many independent units there are; None where that was not counted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import snellen as snellen_package
 from snellen.benchmarks import registry
 from snellen.cli.app import build
 from snellen.cli.benchmark_options import own_options
 from snellen.cli.help_page import MOST, NO_PANEL, group_of, spelled, words
+from snellen.cli.schema import OUTPUTS, schema_of
+from snellen.installation import documentation
 
 pytestmark = pytest.mark.installed
 
@@ -132,6 +136,40 @@ def test_a_word_behind_help_that_is_no_group_is_an_argument(snellen: Any) -> Non
 def test_a_misspelt_group_is_refused_with_the_near_one(snellen: Any) -> None:
     said = snellen("run", "q.jsonl", "--help", "sampler")
     assert said.status == 2 and "Type: snellen run q.jsonl --help sampling" in said.err
+
+
+def test_a_word_that_is_no_group_and_no_benchmark_is_refused_with_the_groups(snellen: Any) -> None:
+    said = snellen("run", "--help", "nope")
+    assert said.status == 2 and "no group 'nope'" in said.err and "sampling" in said.err and "benchmark" in said.err
+    assert snellen("features", "--help", "knn").status == 0
+
+
+def test_each_page_that_a_message_names_is_shipped_and_printed(snellen: Any) -> None:
+    """Docstrings may name files of the repository; what a user reads names what a wheel has."""
+    pages = {path.stem for path in documentation().glob("*.md")}
+    named: set[str] = set()
+    for path in Path(snellen_package.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        bodies = [
+            each.body
+            for each in ast.walk(tree)
+            if isinstance(each, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        prose = {id(first.value) for body in bodies for first in body if isinstance(first, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+                assert not {*re.findall(r"docs/([\w-]+)\.md", node.value)} & pages, (path, node.lineno)
+                named |= {*re.findall(r"`snellen --help ([\w-]+)`", node.value)} - {"pages", "NAME"}
+    texts = [str(schema_of(name)) for name in OUTPUTS]
+    texts += [snellen(*name.split(), "--help-all").out for name in COMMANDS]
+    assert not [text for text in texts if re.search(r"docs/[\w-]+\.md", text)]
+    assert len(named) > 10 and named <= pages
+    for page in sorted(named):
+        assert snellen("--help", page).out == (documentation() / f"{page}.md").read_text(encoding="utf-8")
+    listed = snellen("--help", "pages").out
+    assert all(re.search(rf"^{page} ", listed, re.M) for page in pages)
+    said = snellen("--help", "no-page")
+    assert said.status == 2 and "--help pages" in said.err
 
 
 @pytest.mark.parametrize(

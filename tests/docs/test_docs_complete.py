@@ -138,7 +138,7 @@ def test_the_table_of_exit_statuses_is_what_the_code_can_give():
     given |= {results.UNANSWERED, faults.UNEXPECTED, *(kind.exit_code for kind in ALL)}
     assert given == documented
     assert (
-        "docs/errors.md"
+        "snellen --help errors"
         in subprocess.run(
             [sys.executable, "-m", "snellen", "--help"], capture_output=True, text=True, timeout=60, check=True
         ).stdout

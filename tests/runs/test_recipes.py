@@ -105,7 +105,7 @@ def test_greedy_is_temperature_0_and_none_sets_nothing():
         ("Qwen/Kimi-K2.5", None, "no file|there is no|cannot", ""),
         ("a.toml", "temprature = 1", "has no key 'temprature'", "Did you mean temperature"),
         ("a.toml", "temperature = -1", "has temperature = -1", ""),
-        ("a.toml", "top_k = 1.5", "int", "docs/sampling.md"),
+        ("a.toml", "top_k = 1.5", "int", "snellen --help sampling"),
         ("a.toml", 'stop = ["x", ""]', "an empty text in stop", "Remove"),
         ("a.toml", 'name = "greedy"', "no key 'name'", ""),
         ("a.toml", "temperature = ", "not TOML", ""),

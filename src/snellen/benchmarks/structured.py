@@ -30,7 +30,7 @@ AUTOMATIC = (AUTO, WITH_REASONING)
 MOST_BYTES = 64 << 10
 """Size of a schema. It goes out with every request."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_HINT = "docs/structured-output.md has an example; auto makes the schema of each question."
+_HINT = "`snellen --help structured-output` has an example; auto makes the schema of each question."
 _MOST_SETTINGS = 256
 
 

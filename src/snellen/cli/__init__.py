@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 # An address of data rather than of a server; which commands read it is in snellen.cli.addresses.
 MAY_BE_DATA = re.compile(
-    r"(?:^|=)(?!https?:)\w+://|^https?://\S+\.(?:csv|tsv|jsonl?|parquet|arrow|feather|xlsx|toml|zip|tar|t?gz)$", re.I
+    r"(?:^|=)(?!https?:)\w+://|^https?://\S+\.(?:csv|tsv|jsonl?|parquet|arrow|feather|xlsx|toml|zip|tar|t?gz)$"
+    r"|(?:^|=)(?:https?://|hf:)\S+\.(?:npz|npy|pth?|safetensors|h5|hdf5|parquet|csv|tar|t?gz)(?:@\S+)?$",
+    re.I,
 )
 
 
@@ -65,13 +67,16 @@ def _main(arguments: list[str]) -> int:
     from snellen.cli.app import build
     from snellen.cli.benchmark_options import is_plain_run, prepare, with_omitted_values
     from snellen.cli.console import redacted_output, require_text
-    from snellen.cli.help_page import PAGE, requested
+    from snellen.cli.help_page import HELP, PAGE, print_documentation, requested
     from snellen.text import without_controls
 
     with redacted_output():
         try:
             require_text(arguments)
             arguments = with_omitted_values(arguments)
+            if len(arguments) == 2 and arguments[0] in HELP and not arguments[1].startswith("-"):
+                print_documentation(arguments[1])
+                return 0
             root = get_command(build(arguments))
             arguments, page = requested(root, arguments)
             if any(MAY_BE_DATA.search(word) for word in arguments):

@@ -121,7 +121,7 @@ def acuity(
     """Measure at which size, contrast or difference a model stops seeing.
 
     Draws pictures for this run, harder after right answers and easier after wrong ones, and prints a threshold with a
-    95 % interval for each condition (docs/acuity.md). The run is resumed by the same command, as with `snellen run`.
+    95 % interval for each condition (`snellen --help acuity`). The run is resumed by the same command, as with `snellen run`.
 
     `snellen acuity A B --compare` prints the ratio of the thresholds of runs A and B, with an interval.
     `snellen acuity A --explain RUN --geometry FILE` tests whether they explain the answers of another run.

@@ -14,7 +14,7 @@ import typer
 
 import snellen
 from snellen.cli.help_page import print_page
-from snellen.cli.option_parsing import CheckedGroup, Commands
+from snellen.cli.option_parsing import CheckedGroup, Commands, option
 
 
 class Front(CheckedGroup):
@@ -119,7 +119,8 @@ def build(arguments: Sequence[str] | None) -> typer.Typer:
         cls=Front,
         help="The eye chart for vision-language models: run benchmarks, score answers, compare, report.",
         epilog="`snellen COMMAND --help` shows a command's options. Start with: snellen demo\n"
-        "Exit status: 0 if all went well, 2 a wrong option, 9 answers are missing, 10 and 11 a check failed; docs/errors.md has all.",
+        "Exit status: 0 if all went well, 2 a wrong option, 9 answers are missing, 10 and 11 a check failed; `snellen --help errors` has all.\n"
+        "`snellen --help pages` lists the pages of the documentation, and `snellen --help NAME` prints one.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -163,6 +164,11 @@ def _stub() -> None:
     raise AssertionError("a command was called that was not requested")
 
 
-def version() -> None:
+def version(as_json: Annotated[bool, option("One JSON object.", names=("--json",))] = False) -> None:
     """Print the version."""
-    print(f"snellen {snellen.__version__}")
+    if as_json:
+        from snellen.cli.console import show_json
+
+        show_json({"version": snellen.__version__})
+    else:
+        print(f"snellen {snellen.__version__}")

@@ -229,7 +229,7 @@ class CurationSourceOptions:
 
     collection: Path | None = option("Folder of pages and images for offline search.")
     tools: Path | None = option(
-        "Settings of the tools (docs/curation.md). Search engines in it receive every image.", value="FILE"
+        "Settings of the tools (`snellen --help curation`). Search engines in it receive every image.", value="FILE"
     )
     pages: Path | None = option("Folder of saved pages with a pages.jsonl, for the evidence.")
 

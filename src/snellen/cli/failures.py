@@ -30,7 +30,7 @@ class FailureJudgeOptions:
     judge: str | None = option(
         "Label with a model too, or resume that; labels are stored in RUN_failures and reused.", value="KIND:NAME"
     )
-    rubric: Path | None = option("Rubric of your own (docs/failures.md).", value="FILE")
+    rubric: Path | None = option("Rubric of your own (`snellen --help failures`).", value="FILE")
     seed: int = option("Seed of the delimiters around replies.", 0)
 
 

@@ -120,31 +120,56 @@ def requested(command: Any, typed: Sequence[str]) -> tuple[list[str], str]:
     at = next((number for number, word in enumerate(typed[: end - 1]) if word in HELP), None)
     if at is None:
         return list(typed), ""
+    reached = [command]
     for word in typed:
-        command = getattr(command, "commands", {}).get(word, command)
+        reached.append(getattr(reached[-1], "commands", {}).get(word, reached[-1]))
     group = typed[at + 1].lower()
-    groups = {group_of(word.panel) for word in words(command)}
+    groups = {group_of(word.panel) for word in words(reached[-1])}
     if group not in groups:
-        _refuse_misspelt(typed, at + 1, groups)
+        if typed[at + 1] not in getattr(reached[at + 1], "commands", {}):
+            _refuse_unknown(typed, at + 1, groups)
         return list(typed), ""
     return [*typed[: at + 1], *typed[at + 2 :]], group
 
 
-def _refuse_misspelt(typed: Sequence[str], at: int, groups: Set[str]) -> None:
-    """Refuse a word behind --help that is nearly a group and neither a path nor a benchmark. Raises UsageError."""
+def print_documentation(name: str) -> None:
+    """Print a page of the documentation, or the list of them for `pages`. Raises UsageError for a name of none."""
+    from snellen.errors import UsageError
+    from snellen.installation import documentation
+
+    pages = {path.stem: path for path in sorted(documentation().glob("*.md"))}
+    if name == "pages":
+        for stem, path in pages.items():
+            with path.open(encoding="utf-8") as file:
+                print(f"{stem:24}{file.readline().lstrip('# ').rstrip()}")
+        return
+    if name not in pages:
+        raise UsageError(
+            f"the documentation has no page {name!r}",
+            "`snellen --help pages` lists them; options of a command: snellen COMMAND --help.",
+        ).near(name, pages)
+    print(pages[name].read_text(encoding="utf-8"), end="")
+
+
+def _refuse_unknown(typed: Sequence[str], at: int, groups: Set[str]) -> None:
+    """Refuse a word behind --help that is no group, and no path, address or benchmark either. Raises UsageError."""
     import difflib
     import shlex
 
-    near = difflib.get_close_matches(typed[at].lower(), sorted(groups), n=1, cutoff=0.65)
-    if not near or Path(typed[at]).exists():
+    word = typed[at]
+    if len(groups) < 2 or re.fullmatch(r"[\w-]+", word) is None or word.startswith("-") or Path(word).exists():
         return
     from snellen.benchmarks import registry
     from snellen.errors import UsageError
 
-    if typed[at] in registry.names() or registry.is_entry(typed[at]):
+    if word in registry.names() or registry.is_entry(word):
         return
-    line = shlex.join(["snellen", *typed[:at], near[0], *typed[at + 1 :]])
-    raise UsageError(f"--help knows no group {typed[at]!r} of options", f"Type: {line}")
+    near = difflib.get_close_matches(word.lower(), sorted(groups), n=1, cutoff=0.65)
+    line = shlex.join(["snellen", *typed[:at], near[0], *typed[at + 1 :]]) if near else ""
+    raise UsageError(
+        f"--help knows no group {word!r} of options",
+        f"Type: {line}" if near else f"Groups: {', '.join(sorted(groups))}. `snellen list` shows benchmarks.",
+    )
 
 
 def print_command(command: Any, context: Any) -> None:

@@ -83,7 +83,7 @@ class SuiteRow(TypedDict):
 
 
 class PairedPart(TypedDict):
-    """One slice of a comparison: its scores, and what docs/compare.md says of their difference."""
+    """One slice of a comparison: its scores, and what `snellen --help compare` says of their difference."""
 
     name: str
     baseline: float

@@ -212,7 +212,7 @@ def estimate_notes(estimates: Sequence[Estimate]) -> list[str]:
             continue
         provider = provider_of(model.partition(":")[0], None)
         known = f" The table has {', '.join(known_models(provider))}." if provider is not None else ""
-        lines.append(f"{model}: no price is known.{known} Write one: --prices FILE (docs/cost.md)")
+        lines.append(f"{model}: no price is known.{known} Write one: --prices FILE (`snellen --help cost`)")
     for run in estimates:
         if run.grows:
             number = (

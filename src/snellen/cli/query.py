@@ -30,7 +30,7 @@ def query(
         "CSV with a header on stdout, written row by row.", False, names=("--csv",), panel=shared.OUTPUT
     ),
 ) -> None:
-    """Query runs in SQL (DuckDB). Does not call any model and writes no file; docs/query.md lists the columns."""
+    """Query runs in SQL (DuckDB). Does not call any model and writes no file; `snellen --help query` lists the columns."""
     from snellen.engine.run_folder import runs_in
     from snellen.runs.query import query as query_runs
     from snellen.runs.run_paths import find_runs

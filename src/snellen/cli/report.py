@@ -41,7 +41,9 @@ class ReferenceOptions:
         value="URL|FILE",
         said="EASI_LEADERBOARD_URL, else https://easi.lmms-lab.com",
     )
-    faults: str | None = option("Reproduce these faults of EASI's scoring (docs/easi-faults.md).", value="NAME,...")
+    faults: str | None = option(
+        "Reproduce these faults of EASI's scoring (`snellen --help easi-faults`).", value="NAME,..."
+    )
 
 
 def report(

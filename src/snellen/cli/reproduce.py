@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    benchmark: list[str] | None = argument("Benchmarks (docs/reproductions.md); none with --run.", None, value="NAME"),
+    benchmark: list[str] | None = argument(
+        "Benchmarks (`snellen --help reproductions`); none with --run.", None, value="NAME"
+    ),
     *,
     run: list[Path] | None = option("Instead of a new run: one that exists; may be repeated.", value="RUN"),
     trust: shared.Trust = False,
@@ -62,7 +64,9 @@ def reproduce(
             raise UsageError(f"{unused[0]} is for a new run, and --run names one that exists", f"Omit {unused[0]}.")
     else:
         if not benchmark:
-            raise UsageError("no benchmark is named", "Name one of docs/reproductions.md, or a run with --run RUN.")
+            raise UsageError(
+                "no benchmark is named", "Name one that `snellen --help reproductions` lists, or a run with --run RUN."
+            )
         own = (options, data, generation, endpoint, media, local, AgentOptions(), workers, budget, judging)
         call = RunCall(*own, InlineReaderOptions(), output)
         performed = perform_call(benchmark, call, lambda spec, each: _as_published(spec, each, judging))

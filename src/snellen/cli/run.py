@@ -143,7 +143,7 @@ def run(
     SIGUSR1 or SIGUSR2, pending requests are completed; a second signal cancels them. The exit status is then 130 or 143,
     128 and the signal's number.
 
-    A plan (docs/plans.md) runs models × benchmarks × settings side by side, and ends with one table.
+    A plan (`snellen --help plans`) runs models × benchmarks × settings side by side, and ends with one table.
 
     Settings that a benchmark declares are options of this command too: `snellen run vlm2 --help` lists them.
     """

@@ -137,7 +137,7 @@ def refuse_other_options(groups: Sequence[Any]) -> None:
     if changed := given(*groups, but=ALLOWED):
         raise UsageError(
             f"{', '.join(changed)}: a plan has its models, data and settings in the file",
-            "Write them into the plan; docs/plans.md lists its keys.",
+            "Write them into the plan; `snellen --help plans` lists its keys.",
         )
 
 

@@ -213,7 +213,9 @@ def _add_classes(result: dict[str, Any], classes: ClassTables) -> list[str]:
     for scores in result["profiles"]:
         if rows := classes.rows(scores["profile"]):
             scores["classes"] = rows
-    many = f"more than {classes.limit:,} classes: their table is left out (docs/diagnosis.md makes it)"
+    many = (
+        f"more than {classes.limit:,} classes: their table is left out (`snellen --help diagnosis` says how to make it)"
+    )
     return [many] if classes.too_many else []
 
 
@@ -225,7 +227,7 @@ def _read_otherwise(before: int | None, summary: Summary) -> list[str]:
         return []
     return [
         f"profile strict reads replies by version {READING_VERSION} of its rules; the summary before was of version {before} "
-        "(docs/extraction.md)"
+        "(`snellen --help extraction`)"
     ]
 
 

@@ -38,7 +38,7 @@ class ShownPart(Struct, frozen=True, omit_defaults=True):
 
 
 class ShownScore(Struct, frozen=True):
-    """Score of an answer under one profile, as docs/scoring.md describes it."""
+    """Score of an answer under one profile, as `snellen --help scoring` describes it."""
 
     value: float | None
     verdict: str

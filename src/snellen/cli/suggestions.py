@@ -132,7 +132,7 @@ def _refuse_command(name: str, rest: Words) -> NoReturn:
     if name.endswith((".py", ".sh")):
         raise UsageError(
             f"there is no command {name!r}",
-            "docs/fika.md has the commands that do what the scripts of FIKA-Bench do. `snellen --help` shows all.",
+            "`snellen --help fika` has the commands that do what the scripts of FIKA-Bench do. `snellen --help` shows all.",
         )
     if near := difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.6):
         line = shlex.join(["snellen", near[0], *_translated_words(near[0], rest)])

@@ -155,7 +155,7 @@ def require_price(spec: RunSpec, model: Model) -> None:
     raise UsageError(
         f"--max-cost {spec.max_cost:g} was given, and no price of {spec.model} is known: it is not in the table of prices. "
         "No request was sent",
-        "Name a price file (--prices FILE, see docs/cost.md), or use --max-tokens-total.",
+        "Name a price file (--prices FILE, see `snellen --help cost`), or use --max-tokens-total.",
     )
 
 

@@ -160,11 +160,11 @@ def read_eval_yaml(data: bytes, place: str) -> EvalFile:
         file = msgspec.convert(values, EvalFile)
     except msgspec.ValidationError as error:
         raise DataError(
-            f"{place}: {error}", "Correct the file: docs/hub.md lists the fields that the hub knows."
+            f"{place}: {error}", "Correct the file: `snellen --help hub` lists the fields that the hub knows."
         ) from error
     ids = [task.id for task in file.tasks]
     if not ids:
-        raise DataError(f"{place}: it has no tasks", "Add one: docs/hub.md shows the form.")
+        raise DataError(f"{place}: it has no tasks", "Add one: `snellen --help hub` shows the form.")
     if len(ids) > 1 and (None in ids or len(set(ids)) < len(ids)):
         raise DataError(f"{place}: {len(ids)} tasks, and their ids do not tell them apart", "Give each its own `id`.")
     return file

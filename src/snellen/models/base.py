@@ -74,7 +74,10 @@ class ModelOptions(Struct, frozen=True):
         False
     )
     offline: Annotated[
-        bool, Setting("Requests are written to a file that another program answers; nothing is sent (docs/batches.md).")
+        bool,
+        Setting(
+            "Requests are written to a file that another program answers; nothing is sent (`snellen --help batches`)."
+        ),
     ] = False
     timeout_s: Annotated[
         float, Setting("Maximum wait for a reply.", 0.001, 31_536_000.0, value="SECONDS", options=("--timeout",))
@@ -123,7 +126,7 @@ class ModelOptions(Struct, frozen=True):
     prices: Annotated[
         str | None,
         Setting(
-            "TOML or JSON: US dollars per million tokens by model; before the table of prices (docs/cost.md).",
+            "TOML or JSON: US dollars per million tokens by model; before the table of prices (`snellen --help cost`).",
             value="FILE",
         ),
     ] = None

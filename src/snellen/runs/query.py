@@ -180,7 +180,9 @@ def require_single_select(sql: str) -> None:
     kinds = [statement.type for statement in statements]
     if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]):
         names = ", ".join(kind.name for kind in kinds) or "nothing"
-        raise UsageError(f"a query is one SELECT, and this is {names}", "Runs are read only. See docs/query.md.")
+        raise UsageError(
+            f"a query is one SELECT, and this is {names}", "Runs are read only. See `snellen --help query`."
+        )
 
 
 def unanswerable(error: duckdb.Error) -> UsageError:

@@ -130,7 +130,9 @@ def _read(path: Path) -> Recipe:
     try:
         table = parse_toml(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not TOML: {error}", "Correct the line; docs/sampling.md has a recipe.") from error
+        raise DataError(
+            f"{path}: not TOML: {error}", "Correct the line; `snellen --help sampling` has a recipe."
+        ) from error
     taken = path.stem in recipes() or path.stem in (AUTO, CHECKPOINT, GREEDY, NONE)
     return _recipe(path, path.name if taken else path.stem, table)
 
@@ -145,7 +147,9 @@ def _recipe(path: Path, name: str, table: dict[str, Any]) -> Recipe:
     try:
         return msgspec.convert({"name": name, **tables, **rest}, Recipe)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {name}: {error}", "Correct the value; docs/sampling.md lists the keys.") from error
+        raise UsageError(
+            f"{path}: {name}: {error}", "Correct the value; `snellen --help sampling` lists the keys."
+        ) from error
 
 
 def _plain(name: str) -> str:

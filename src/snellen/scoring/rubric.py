@@ -160,7 +160,8 @@ def built_in(name: str) -> Rubric:
     """Return a rubric of the package. Raises JudgeError for an unknown name."""
     if name not in BUILT_IN:
         raise JudgeError(
-            f"there is no rubric {name!r}", f"Rubrics: {', '.join(BUILT_IN)}; or give a file, .toml (docs/judge.md)."
+            f"there is no rubric {name!r}",
+            f"Rubrics: {', '.join(BUILT_IN)}; or give a file, .toml (`snellen --help judge`).",
         ).near(name, BUILT_IN)
     return parse_rubric(files(__package__).joinpath("rubrics", f"{name}.toml").read_text("utf-8"), name)
 
@@ -245,7 +246,7 @@ def _document(text: str, name: str) -> dict[str, Any]:
     try:
         return parse_toml(text)
     except (ValueError, RecursionError) as error:
-        raise JudgeError(f"rubric {name}: {error}", "docs/judge.md shows what a rubric file holds.") from error
+        raise JudgeError(f"rubric {name}: {error}", "`snellen --help judge` shows what a rubric file holds.") from error
 
 
 def parse_rubric(text: str, name: str) -> Rubric:
@@ -263,7 +264,8 @@ def _rubric(table: Mapping[str, Any], text: str, name: str) -> Rubric:
         parts = msgspec.convert(table, _Parts)
     except msgspec.ValidationError as error:
         raise JudgeError(
-            f"rubric {name}{_line_of(text, str(error))}: {error}", "docs/judge.md shows what a rubric file holds."
+            f"rubric {name}{_line_of(text, str(error))}: {error}",
+            "`snellen --help judge` shows what a rubric file holds.",
         ) from error
     schema = parts.verdict
     prompt = parts.system + parts.template
@@ -287,7 +289,9 @@ def _rubric(table: Mapping[str, Any], text: str, name: str) -> Rubric:
     }
     faults = [fault for fault, passed in checks.items() if not passed]
     if faults:
-        raise JudgeError(f"rubric {name}: {'; '.join(faults)}", "docs/judge.md shows what a rubric file holds.")
+        raise JudgeError(
+            f"rubric {name}: {'; '.join(faults)}", "`snellen --help judge` shows what a rubric file holds."
+        )
     system, template = parts.system, parts.template
     if not parts.verbatim:
         system, template = system.strip(), template.strip()

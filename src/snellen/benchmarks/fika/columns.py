@@ -104,7 +104,7 @@ def _own(path: Path, changed: int, size: int) -> FieldMap:
 
 
 def _parsed(text: str, name: str) -> FieldMap:
-    hint = "docs/fika.md shows what such a file holds."
+    hint = "`snellen --help fika` shows what such a file holds."
     try:
         field_map = msgspec.convert(parse_toml(text), FieldMap)
     except (ValueError, RecursionError) as error:

@@ -30,10 +30,10 @@ from snellen.toml_text import parse_toml
 from snellen.types import Image, Prompt, Sample, Text
 
 OPTIONS = {
-    "fields": "file that says which field of a row holds what (docs/fika.md)",
+    "fields": "file that says which field of a row holds what (`snellen --help fika`)",
     "language": "en or zh: which text is taken where a row has both; the first one if not given",
     "manifest": "name of the manifest in the data, where there are several",
-    "prompt": "file with another prompt (docs/fika.md)",
+    "prompt": "file with another prompt (`snellen --help fika`)",
 }
 PARTS = ("domain", "subcategory", "source", "language")
 PLACE = "{question}"

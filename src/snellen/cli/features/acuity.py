@@ -69,7 +69,7 @@ def acuity(
     """Measure at which size, contrast or difference an encoder's features stop telling drawings apart.
 
     Draws the pictures of `snellen acuity`. At each level a linear probe and the nearest class centroid are trained on some
-    drawings and tested on others. The fitted threshold means the same as that of a model's answers (docs/acuity-method.md).
+    drawings and tested on others. The fitted threshold means the same as that of a model's answers (`snellen --help acuity-method`).
     """
     from msgspec import to_builtins
 

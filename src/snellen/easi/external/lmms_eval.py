@@ -38,7 +38,7 @@ INSTALL = (
     "Give it an environment of its own, because it brings its own versions of torch and transformers: "
     "`python -m venv ~/lmms-eval && ~/lmms-eval/bin/pip install lmms-eval`, then name its interpreter: "
     "--backend-python ~/lmms-eval/bin/python. The model's own packages (qwen-vl-utils, flash-attn ...) go there too. Versions "
-    "that work together: docs/backends.md."
+    "that work together: `snellen --help backends`."
 )
 
 

@@ -47,7 +47,7 @@ INSTALL = (
     "name both: "
     "--backend-home VLMEvalKit --backend-python ~/vlmevalkit/bin/python (or VLMEVALKIT_HOME for the first). EASI's own fork, "
     "a submodule of its repository, has all twelve benchmarks. The model's own packages go into that environment too. Versions "
-    "that work together: docs/backends.md."
+    "that work together: `snellen --help backends`."
 )
 
 

@@ -270,7 +270,7 @@ async def warm_up(installation: Installation, sandbox: str, ask: Callable[[str],
             raise PreflightError(
                 f"{installation.name} {installation.version} in sandbox {sandbox} answered {answer!r} to a model that "
                 f"says {WORD!r}",
-                "Its installation or the sandbox does not work here; see docs/agents.md.",
+                "Its installation or the sandbox does not work here; see `snellen --help agents`.",
             )
         await asyncio.to_thread(_keep, temporary, cache)
     except OSError as error:

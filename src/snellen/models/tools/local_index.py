@@ -119,7 +119,9 @@ def write_index(folder: Path, part: Path) -> None:
                     pages_by_image.setdefault(image, (page.url, page.title))
         hashes, rows = _images(folder, names, pages_by_image)
         if not texts and not rows:
-            raise DataError(f"the collection {folder} holds no page and no image", "docs/tools.md says what it reads.")
+            raise DataError(
+                f"the collection {folder} holds no page and no image", "`snellen --help tools` says what it reads."
+            )
         database.executemany("insert into pictures values (?, ?, ?, ?, ?)", rows)
         database.commit()
     finally:

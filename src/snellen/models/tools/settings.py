@@ -154,7 +154,7 @@ def load(path: Path | str) -> ToolSettings:
         raise UsageError(f"cannot read the tool settings {path}: {error.strerror}", missing_hint(Path(path))) from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"the tool settings {path} are not as expected: {error}", "docs/tools.md lists them."
+            f"the tool settings {path} are not as expected: {error}", "`snellen --help tools` lists them."
         ) from None
     _require_no_key(settings, f"the tool settings {path}")
     return _with_folders(settings, (*_FOLDERS, "images"), path.absolute().parent)
@@ -164,7 +164,7 @@ def _require_no_key(settings: ToolSettings, place: str) -> None:
     if (key := key_among(msgspec.to_builtins(settings))) is not None:
         raise UsageError(
             f"{place} hold {key}: a key, by its name or its shape. They are written into the run's record.",
-            "Put the key into an environment variable; docs/tools.md says which.",
+            "Put the key into an environment variable; `snellen --help tools` says which.",
         )
 
 

@@ -62,7 +62,7 @@ def rubric_of(name: str) -> Rubric:
     if rubric.verdict.field != FIELD or len(rubric.verdict.labels) < 3:
         raise JudgeError(
             f"rubric {rubric.name}: its verdict is not one of three or more labels under {FIELD!r}",
-            "See docs/failures.md for the format of such a rubric.",
+            "See `snellen --help failures` for the format of such a rubric.",
         )
     return rubric
 

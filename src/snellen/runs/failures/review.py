@@ -20,7 +20,7 @@ MOST_BYTES = 64 << 20
 LONGEST = {"by": 80, "note": 2_000}
 FORM = (
     'A review is a file of JSON lines: {"sample_id": "...", "label": "..."}, with repeat, by, note and run where needed '
-    "(docs/failures.md)."
+    "(`snellen --help failures`)."
 )
 
 

@@ -231,7 +231,7 @@ def _entries(file: Path) -> list[ResultEntry]:
         return msgspec.convert(values, list[ResultEntry])
     except msgspec.ValidationError as error:
         raise DataError(
-            f"{file}: {error}", "An entry has dataset (id, task_id), value, and a date in quotes: docs/hub.md."
+            f"{file}: {error}", "An entry has dataset (id, task_id), value, and a date in quotes: `snellen --help hub`."
         ) from error
 
 

@@ -209,7 +209,7 @@ def _spec(plan: Plan, model: PlanEntry, benchmark: PlanEntry, setting: PlanEntry
         raise UsageError(f"{plan.path}, {where}: {error.message}", error.hint) from error
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"{plan.path}, {where}: {error}", "Correct the value; docs/plans.md lists the keys."
+            f"{plan.path}, {where}: {error}", "Correct the value; `snellen --help plans` lists the keys."
         ) from error
 
 

@@ -131,7 +131,7 @@ def read_plan(path: str | Path) -> Plan:
     try:
         document = parse_toml(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
-        raise DataError(f"{path}: not TOML: {error}", "Correct the line; docs/plans.md has a plan.") from error
+        raise DataError(f"{path}: not TOML: {error}", "Correct the line; `snellen --help plans` has a plan.") from error
     if (secret := key_among(document)) is not None:
         raise UsageError(f"{path} holds {secret}", "Put the key into an environment variable, and name it: key_env.")
     parts: dict[str, Any] = {}
@@ -190,7 +190,9 @@ def _entries(
 
 def _table(path: Path, where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError(f"{path}: {where} is {value!r}"[:200] + "; a table was expected", "See docs/plans.md.")
+        raise UsageError(
+            f"{path}: {where} is {value!r}"[:200] + "; a table was expected", "See `snellen --help plans`."
+        )
     return value
 
 
@@ -234,7 +236,7 @@ def _text(path: Path, where: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise UsageError(
             f"{path}: {where} is {'missing' if value is None else repr(value)[:100]}; a text was expected",
-            "See docs/plans.md.",
+            "See `snellen --help plans`.",
         )
     return value
 

@@ -96,7 +96,7 @@ def options(task: Task) -> Mapping[str, str]:
     known, rule = forms(task), task.declared.frames
     texts = {
         "prompting": f"whose prompt it is: {', '.join(known)} (default: {known[0]})",
-        "prompts": "a file of words to use in place of ours (.toml); docs/spatial-more.md",
+        "prompts": "a file of words to use in place of ours (.toml); `snellen --help spatial-more`",
     }
     if rule.count or rule.rate:
         usual = "as many as the subset says" if rule.by_subset else rule.count or f"{rule.rate:g}fps"

@@ -61,9 +61,7 @@ class WordsFile(Struct, frozen=True):
     source: str = ""
 
 
-_HINT = (
-    "docs/spatial-prompts.md and docs/spatial-more.md say what such a file holds; `snellen prompts import` makes one."
-)
+_HINT = "`snellen --help spatial-prompts` and `snellen --help spatial-more` say what such a file holds; `snellen prompts import` makes one."
 
 
 def forms(task: Task) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def prompt_variant(data: Data, subtask: Subtask) -> VariantPrompting:
         if path is None:
             raise UsageError(
                 "prompting=vp-zoom needs the box of every image, and no file with boxes was given",
-                "Give one with -o boxes=FILE; docs/vlm2-prompting.md says what it holds.",
+                "Give one with -o boxes=FILE; `snellen --help vlm2-prompting` says what it holds.",
             )
         return VariantPrompting(variant, boxes=read_boxes(path), margin=margin_of(data.options))
     return VariantPrompting(variant)
