@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -170,6 +172,14 @@ def test_each_page_that_a_message_names_is_shipped_and_printed(snellen: Any) -> 
     assert all(re.search(rf"^{page} ", listed, re.M) for page in pages)
     said = snellen("--help", "no-page")
     assert said.status == 2 and "--help pages" in said.err
+
+
+def test_a_page_of_which_a_reader_takes_the_beginning_is_no_fault() -> None:
+    words = [sys.executable, "-m", "snellen", "--help", "cli"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "# Command line\n"
+        process.stdout.close()
+        assert "fault" not in process.stderr.read()
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def _main(arguments: list[str]) -> int:
             from snellen.cli.console import environment_fault, tell, tell_unexpected
             from snellen.errors import OutputError, SnellenError
 
-            if isinstance(error, OutputError):
+            if isinstance(error, (OutputError, BrokenPipeError)):
                 raise
             if isinstance(error, SnellenError):
                 if error.correction is not None:

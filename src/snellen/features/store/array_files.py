@@ -64,6 +64,7 @@ def read_npz(request: Request) -> FileColumns:
         try:
             if (
                 role == "features"
+                and archive.zip is not None
                 and (rows := _unpacked_rows(archive.zip, f"{name}.npy", f"{file}: {name!r}")) is not None
             ):
                 return rows

@@ -59,7 +59,7 @@ def _holds_numbers(kind: Any) -> bool:
     import pyarrow as pa
 
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    return is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))
+    return bool(is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)))
 
 
 def _rows_of_lists(file: Path, name: str, rows: int, at_once: int) -> LazyRows:
