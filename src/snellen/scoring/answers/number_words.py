@@ -46,11 +46,16 @@ def languages() -> Mapping[str, Language]:
 def _language(table: Mapping[str, str]) -> Language:
     values: dict[str, int] = {}
     doubtful: set[str] = set()
-    steps = {"low": lambda at: at, "tens": lambda at: 10 * at + 20, "hundreds": lambda at: 100 * at + 100}
-    for name, step in (*steps.items(), ("scales", lambda at: 1_000 ** (at + 1))):
-        for at, forms in enumerate(table[name].split()):
+    ranges = {
+        "low": range(20),
+        "tens": range(20, 100, 10),
+        "hundreds": range(100, 1_000, 100),
+        "scales": (1_000, 1_000_000),
+    }
+    for name, numbers in ranges.items():
+        for value, forms in zip(numbers, table[name].split(), strict=False):
             own = [form for form in forms.split("|") if form != "-"]
-            values |= {form.lstrip("~"): step(at) for form in own}
+            values |= {form.lstrip("~"): value for form in own}
             doubtful |= {form[1:] for form in own if form[0] == "~"}
     return Language(values, frozenset(doubtful), frozenset(table["and"].split()), frozenset(table["spoken"].split()))
 
