@@ -48,7 +48,7 @@ def reviewing(work):
         stderr=subprocess.PIPE,
         text=True,
     )
-    killer = threading.Timer(240, process.kill)
+    killer = threading.Timer(1800, process.kill)
     killer.start()
     try:
         address = ""

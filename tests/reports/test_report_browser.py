@@ -1,5 +1,7 @@
 """The report in a real browser: nothing leaves the page, nothing hostile runs, every wrong answer is one click away."""
 
+import re
+
 import numpy as np
 import pytest
 from msgspec import structs
@@ -72,8 +74,7 @@ def test_a_score_leads_to_the_answers_that_count_against_it(browser, report, run
     with opened(browser, report) as page:
         row = page.locator("table.scores tr", has=page.locator("th[title='accuracy/short/species']"))
         row.locator("a.score").nth(1).click()
-        wait_for_cards(page, len(wanted))
-        assert page.locator(".card .id").all_inner_texts() == wanted
+        sync_api.expect(page.locator(".card .id")).to_have_text(wanted)
         assert page.locator("select[name=profile]").input_value() == "official"
 
 
@@ -111,6 +112,7 @@ def test_filters_search_and_sorting_show_what_they_say(browser, report):
             found = page.locator("dialog table td:nth-child(2)").all_inner_texts()
             assert len(set(found)) == 2
             page.keyboard.press("Escape")
+            sync_api.expect(page).not_to_have_url(re.compile("open="))  # its own event, some time after the key
 
 
 def test_a_filter_and_an_open_answer_can_be_linked_to(browser, report):
@@ -252,6 +254,7 @@ def test_a_suite_is_filtered_by_its_members_and_true_for_T_is_no_mistake(browser
         page.locator("#clear").click()
         figure = page.locator("figure", has_text="Confusion matrix: true or false, near").first
         figure.locator("svg a[href*='target=true&read=true']").click()
+        sync_api.expect(page.locator("#count")).to_contain_text("target “true”, extracted “true”")
         assert verdicts(page) == {"correct"}
 
 

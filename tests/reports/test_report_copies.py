@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from opened_page import opened
+from opened_page import copied, opened, saved
 from PIL import Image as Picture
 
 from latex_page import set_page
@@ -20,7 +19,7 @@ from snellen.reports.plots.svg import light_colours
 from snellen.reports.views import LabelCounts
 from snellen.scoring import statistics
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
 pytestmark = pytest.mark.browser
 
 TABLES = ["scores", "diagnosis", "published-1", "compared", "labels"]
@@ -37,23 +36,6 @@ def page_file(make_run, make_taxonomy_run, make_suite, tmp_path_factory):
     runs = [first, second, make_taxonomy_run("tree.B")]
     paired = [PairedView("b&50%\\", "=run_A", "strict", "accuracy", comparison)]
     return write_report(runs, tmp_path_factory.mktemp("copies") / "report.html", comparisons=paired)
-
-
-def copied(page: Any, button: Any) -> str:
-    """Press a button with the keyboard, and paste what it copied into the field for searching."""
-    button.focus()
-    page.keyboard.press("Enter")
-    # Both buttons of a table tell in one place: a word of the other format may still stand there.
-    wanted = button.inner_text().removeprefix("Copy as ")
-    sync_api.expect(button.locator("xpath=../output")).to_have_text(f"{wanted} copied")
-    page.evaluate(
-        "document.body.prepend(Object.assign(document.createElement('textarea'), { id: 'paste', className: 'search' }))"
-    )
-    page.focus("#paste")
-    page.keyboard.press("Control+V")
-    text = page.input_value("#paste")
-    page.evaluate("document.getElementById('paste').remove()")
-    return text.replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="module")
@@ -121,22 +103,6 @@ def shares(first: bytes, second: bytes) -> float:
     return float((np.abs(a[:height, :width] - b[:height, :width]).max(axis=2) < 40).mean())
 
 
-def saved_by_key(page: Any, button: Any, file: str) -> Any:
-    """Return the download of a file that Enter on a button starts.
-
-    A busy browser drops a download now and then, so the key is pressed again. One that comes late is not taken for another.
-    """
-    for _ in range(16):
-        button.focus()
-        try:
-            with page.expect_download(lambda began: began.suggested_filename == file, timeout=15_000) as download:
-                page.keyboard.press("Enter")
-        except sync_api.TimeoutError:
-            continue
-        return download.value
-    raise AssertionError("no download began")
-
-
 ON_WHOLE_PIXELS = """one => {
   const at = one.getBoundingClientRect();
   one.style.position = "relative";
@@ -148,25 +114,23 @@ ON_WHOLE_PIXELS = """one => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_plot_is_saved_as_it_looks_on_a_light_page(browser, page_file, tmp_path, scheme):
-    saved: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     with opened(browser, page_file.as_uri(), color_scheme=scheme, accept_downloads=True) as page:
         names = page.locator("svg[data-name]").evaluate_all("all => all.map((one) => one.dataset.name)")
         assert page.locator("main figure svg").count() == len(names) == len(set(names))
         for name in names:
             button = page.locator(f"figure:has(svg[data-name='{name}'])").get_by_role("button", name="Save SVG")
-            download = saved_by_key(page, button, f"{name}.svg")
-            assert download.suggested_filename == f"{name}.svg"
-            saved[name] = tmp_path / f"{name}.svg"
-            download.save_as(saved[name])
-    for name, path in saved.items():
+            files[name] = tmp_path / f"{name}.svg"
+            saved(page, button, f"{name}.svg").save_as(files[name])
+    for name, path in files.items():
         text = path.read_text("utf-8")
         root = ElementTree.fromstring(text)
         assert root.tag == "{http://www.w3.org/2000/svg}svg" and float(root.get("width").removesuffix("pt")) > 100
         assert not any(word in text for word in ("var(", "class=", "oklab", "<script", "#run=", "color-mix")), name
     light = light_colours()
-    assert light["series-1"] in saved["scores"].read_text() and light["ink"] in saved["eye-chart-run-a"].read_text()
-    assert "feGaussianBlur" in saved["eye-chart-tree-b"].read_text()
-    tree = ElementTree.fromstring(saved["taxonomy-choice-text-tree-b"].read_text())
+    assert light["series-1"] in files["scores"].read_text() and light["ink"] in files["eye-chart-run-a"].read_text()
+    assert "feGaussianBlur" in files["eye-chart-tree-b"].read_text()
+    tree = ElementTree.fromstring(files["taxonomy-choice-text-tree-b"].read_text())
     fills = [box.get("fill") for box in tree.iter("{http://www.w3.org/2000/svg}rect")][:11]
     pairs = [
         (int(a[i : i + 2], 16), int(b[i : i + 2], 16)) for a, b in zip(fills, _tones(), strict=True) for i in (1, 3, 5)
@@ -183,7 +147,7 @@ def test_every_plot_is_saved_as_it_looks_on_a_light_page(browser, page_file, tmp
             alone = page.context.new_page()
             alone.set_viewport_size({"width": round(box["width"]), "height": round(box["height"])})
             alone.set_content(
-                f"<body style='margin:0;background:{light['paper']}'>{saved[name].read_text().partition('?>')[2]}"
+                f"<body style='margin:0;background:{light['paper']}'>{files[name].read_text().partition('?>')[2]}"
             )
             alone.add_style_tag(content=f"svg {{ width: {box['width']}px; height: {box['height']}px; display: block }}")
             assert shares(on_page, alone.screenshot()) > 0.97, name

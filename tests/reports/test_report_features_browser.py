@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from opened_page import opened
+from opened_page import copied, opened, saved
 from PIL import Image as Picture
 
 from snellen.features.plot_data import Neighbour, QueryNeighbours
@@ -88,16 +88,15 @@ def test_tables_are_copied_and_plots_saved_without_a_network(browser, address):
         tables, figures = page.locator("main table").count(), page.locator("main figure svg").count()
         assert tables == 3 and figures == 3
         assert page.get_by_role("button", name="Copy as").count() == 2 * tables
-        copied = {}
-        for button in page.get_by_role("button", name="Copy as").all():
-            button.press("Enter")
-            button.locator("xpath=../output[contains(., 'copied')]").wait_for(state="attached")
-            copied[button.get_attribute("aria-label")] = page.evaluate("navigator.clipboard.readText()")
-        (_, row, *_) = copied["Copy as CSV: Linear probe"].splitlines()
+        copies = {
+            button.get_attribute("aria-label"): copied(page, button)
+            for button in page.get_by_role("button", name="Copy as").all()
+        }
+        (_, row, *_) = copies["Copy as CSV: Linear probe"].splitlines()
         assert row.startswith("balanced_accuracy,store-0-of-a-rather-long-name,0.7,")
-        assert "70.0 {\\scriptsize [60.0, 80.0]}" in copied["Copy as LaTeX: Linear probe"]
-        assert len(copied["Copy as CSV: a-run against store-0-of-a-rather-long-name"].splitlines()) == 13
-        for button in page.get_by_role("button", name="Save SVG").all():
-            with page.expect_download() as download:
-                button.press("Enter")
-            assert download.value.path().read_text("utf-8").startswith("<?xml")
+        assert "70.0 {\\scriptsize [60.0, 80.0]}" in copies["Copy as LaTeX: Linear probe"]
+        assert len(copies["Copy as CSV: a-run against store-0-of-a-rather-long-name"].splitlines()) == 13
+        for figure in page.locator("main figure:has(svg[data-name])").all():
+            file = f"{figure.locator('svg').get_attribute('data-name')}.svg"
+            download = saved(page, figure.get_by_role("button", name="Save SVG"), file)
+            assert download.path().read_text("utf-8").startswith("<?xml")

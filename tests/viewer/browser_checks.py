@@ -85,6 +85,21 @@ def goto_ready(page: Any, address: str) -> None:
         page.wait_for_timeout(300)
 
 
+def wait_loaded(page: Any, selector: str) -> None:
+    """Wait for a page with an element, to its end: keys, focus and counts need all of it."""
+    page.wait_for_selector(selector)
+    page.wait_for_load_state()
+
+
+def wait_decided(page: Any, count: int, **settings: Any) -> None:
+    """Wait for the whole page of a review on which so many cases are decided."""
+    page.wait_for_function(
+        "(begin) => document.readyState === 'complete' && document.querySelector('#review-status')?.textContent.trim().startsWith(begin)",
+        arg=f"{count} of",
+        **settings,
+    )
+
+
 def external(requests: list[str], address: str) -> list[str]:
     """Return the requests that leave the server, or the folder of an export."""
     scheme, _, rest = address.partition("//")

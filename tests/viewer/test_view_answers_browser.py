@@ -18,7 +18,7 @@ from unicodedata import normalize
 from urllib.parse import urlencode
 
 import pytest
-from browser_checks import check_page, every_shape, opened, serving
+from browser_checks import check_page, every_shape, opened, serving, wait_decided, wait_loaded
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -89,12 +89,14 @@ def answering(out: Path, *words: str) -> Iterator[Page]:
 def enter(page, address: str, name: str) -> None:
     """Give a name and begin, by the keyboard alone."""
     page.goto(address)
-    page.wait_for_selector("[name=reviewer]")
+    sync_api.expect(
+        page.locator("[name=reviewer]")
+    ).to_be_focused()  # by the browser, some time after the page is there
     page.keyboard.type(name)
     page.keyboard.press("Enter")
-    page.wait_for_selector("[data-key=g]")
+    wait_loaded(page, "[data-key=g]")
     page.keyboard.press("g")
-    page.wait_for_selector("form.decide")
+    wait_loaded(page, "form.decide")
 
 
 def assert_blind(text: str) -> None:
@@ -129,9 +131,7 @@ def reply_by_keys(page, answer) -> str:
     else:
         button = page.locator(f'.buttons [value="{reply or "cannot tell"}"]')
         page.keyboard.press(button.get_attribute("data-key"))
-    page.wait_for_function(
-        "(n) => document.querySelector('#review-status')?.textContent.trim().startsWith(String(n))", arg=number + 1
-    )
+    wait_decided(page, number + 1)
     return reply
 
 
@@ -157,7 +157,6 @@ def person(browser, address: str, name: str) -> Iterator[object]:
     """Begin in a browser of one's own."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(60_000)
     enter(page, address, name)
     yield page
     context.close()
@@ -180,7 +179,7 @@ def test_two_people_answer_by_keyboard_one_resumes_and_both_are_scored_beside_a_
         sync_api.expect(page.locator("#review-status")).to_contain_text(f"{LIMIT // 2} of {LIMIT} answered")
         page.keyboard.press("Escape")
         page.keyboard.press("u")  # the last one of the day before, once more
-        page.wait_for_function("() => document.querySelector('#review-status')?.textContent.trim().startsWith('2')")
+        wait_decided(page, LIMIT // 2 - 1)
         said["Bob Ross"][-1:] = [reply_by_keys(page, careless) for _ in range(LIMIT // 2 + 1)]
         server.end()
     for name, replies in said.items():
@@ -221,7 +220,7 @@ def post(address: str, state: dict[str, str], fields: dict[str, str]) -> tuple[i
         f"{origin}/review?{urlencode(state)}", urlencode(fields).encode(), {"Origin": origin}, method="POST"
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -98,7 +98,7 @@ def test_a_run_without_a_journal_and_one_with_a_pipe_keep_nothing_up(tmp_path, m
     looks: list[object] = []
     thread = threading.Thread(target=lambda: looks.extend(index.refresh().skipped), daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(600)
     assert not thread.is_alive()
     assert looks == []
     assert [shown(index, key) for key in ("a", "live")] == [{"right": 3}, {"right": 1}]
@@ -234,7 +234,7 @@ def test_sql_shows_no_run_that_was_deleted(three: Path) -> None:
 def test_threads_that_open_the_index_at_once_have_one_folder_for_its_overflow(tmp_path: Path) -> None:
     place = str(tmp_path / "index.duckdb")
     duckdb.connect(place).close()
-    begin = threading.Barrier(4, timeout=60)
+    begin = threading.Barrier(4, timeout=600)
 
     def overflow(_: int) -> str:
         begin.wait()

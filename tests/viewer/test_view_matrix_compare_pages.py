@@ -258,8 +258,7 @@ def test_two_models_are_selected_and_compared_by_keys_alone(browser, address):
         for key in ("j", "x", "j", "x", "c"):
             page.keyboard.press(key)
         page.wait_for_url("**/compare?*")
-        page.locator("#difference-title").wait_for()
-        assert page.locator(".sides li").count() == 2
+        assert page.locator("#difference-title").is_visible() and page.locator(".sides li").count() == 2
         assert page.locator("table.differences tbody tr").count() == 1
 
 
@@ -283,26 +282,27 @@ def test_a_run_is_added_made_the_baseline_and_removed(browser, address):
     with opened(browser, address + LiveLinks().to(CompareState(runs=(ADA, BERT)))) as page:
         page.locator("form.add button").click()
         sync_api.expect(page.locator(".sides li")).to_have_count(3)
-        assert page.locator(".square").count() == 2
+        sync_api.expect(page.locator(".square")).to_have_count(2)
         page.get_by_label("make baseline: C").click()
         sync_api.expect(page.locator(".sides li").first).to_contain_text("cleo")
-        page.get_by_label("remove B").click()
-        sync_api.expect(page.locator(".sides li")).to_have_count(2)
-        assert "ada" not in page.locator(".sides").inner_text()
+        with page.expect_navigation():
+            page.get_by_label("remove B").click()
+        assert page.locator(".sides li").count() == 2 and "ada" not in page.locator(".sides").inner_text()
 
 
 @pytest.mark.browser
 def test_the_matrix_is_sorted_and_turned_to_a_heat_map_by_its_address(browser, address):
     with opened(browser, address + LiveLinks().to(MatrixState())) as page:
         page.get_by_role("link", name="heat map").click()
-        assert "view=heat" in page.url
+        page.wait_for_url("**view=heat**")
         labels = page.locator("table.heat tbody th bdi")
         first = labels.first.inner_text()
         page.locator("th .sort", has_text="model").click()
-        names = [label.inner_text() for label in labels.all()]
-        assert names == sorted(names) and "sort=name" in page.url
+        page.wait_for_url("**sort=name**")
+        names = labels.all_inner_texts()
+        assert names == sorted(names)
         page.locator("th .sort", has_text="model").click()
-        assert [label.inner_text() for label in labels.all()] == names[::-1]
+        sync_api.expect(labels).to_have_text(names[::-1])
         assert first in names
 
 

@@ -131,14 +131,14 @@ patterns = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pattern=patterns)
 def test_a_pattern_selects_what_its_words_say(selected, pattern):
     text, fits = pattern
     assert selected(text) == {row for row in ROWS if fits(row)}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="AB()'\",/ notrightwrongandor", max_size=60))
 def test_any_text_is_a_pattern_or_a_clear_error(selected, text):
     try:

@@ -37,6 +37,7 @@ SHAPES = """() => [...document.querySelectorAll('.views')].filter((views) => vie
         told: view.querySelector('svg').getAttribute('aria-label'), caption: views.nextElementSibling.textContent, parts };
 }))"""
 """Of each picture on the page and its magnified part: the place of each shape within it, in pixels of the window."""
+DECODED = "Promise.all([...document.images].map((image) => { image.loading = 'eager'; return image.decode().catch(() => 0); }))"
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,7 @@ def address(root: Path):
 
 def pictures(page) -> list[list[dict]]:
     """Return the pictures of a page, after a look at what every one of them has to be."""
-    page.evaluate(
-        "Promise.all([...document.images].map((image) => { image.loading = 'eager'; return image.decode().catch(() => 0); }))"
-    )
+    page.evaluate(DECODED)
     shown = page.evaluate(SHAPES)
     for view in (view for views in shown for view in views):
         assert view["natural"] > 0 and view["image"] == pytest.approx([view["width"], view["height"]], abs=1)
@@ -160,6 +159,7 @@ def test_an_export_and_a_report_draw_the_same_from_files_alone(browser, root, tm
         page.locator(".card", has_text="small").first.click()
         page.wait_for_selector("dialog figure.regions")
         assert page.locator("dialog .view").count() == 2
+        page.evaluate(DECODED)
         drawn = page.evaluate(SHAPES)[-1]
         assert [view["told"] for view in drawn] == [whole["told"], part["told"]]
         assert shapes(drawn[1], "line gold")[0]["width"] > 40

@@ -29,7 +29,7 @@ states = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(states)
 def test_every_state_returns_from_its_address(state):
     address = LiveLinks().to(state)
@@ -37,7 +37,7 @@ def test_every_state_returns_from_its_address(state):
     assert address.isascii() and not set(address) & set("<>\"' \n")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(states)
 def test_an_export_has_one_page_a_benchmark_and_the_rest_behind_the_hash(state):
     links = StaticLinks()
@@ -48,7 +48,7 @@ def test_an_export_has_one_page_a_benchmark_and_the_rest_behind_the_hash(state):
     assert SamplesState.parse(fragment) == kept
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts, texts)
 def test_a_filter_returns_its_slice_whatever_its_name_holds(name, value):
     assert read_slice(slice_filter(name, value)) == (name, value)

@@ -17,7 +17,7 @@ from snellen.viewer.app import view_app
 from snellen.viewer.cases.opened_runs import SEARCHES, PendingSampleError, SampleShelf
 from snellen.viewer.site import ViewSettings
 
-LONG_S = 60.0
+LONG_S = 600.0
 
 
 class SlowData:
