@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from servers.loopback import free_port
 from snellen.cli import main
 from snellen.errors import DataError, MissingExtraError, UnsafeArchiveError, UsageError
 from snellen.sources import remote
@@ -41,9 +42,7 @@ def memory():
 @pytest.fixture(scope="module")
 def server():
     """The address of an S3 server in a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     program = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-p', sys.argv[1]])"
     process = subprocess.Popen([sys.executable, "-c", program, str(port)], stdout=-3, stderr=-3)
     try:
@@ -55,7 +54,7 @@ def server():
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(600)
 
 
 @pytest.fixture
@@ -239,5 +238,5 @@ def test_a_table_on_the_web_is_read_and_a_server_stays_an_option(tmp_path, capfd
         assert "(0 bytes fetched)" in capfd.readouterr().err
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(600)
     assert [folder.name for folder in (tmp_path / "cache" / "remote").iterdir()] == ["http"]

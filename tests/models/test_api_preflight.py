@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -11,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from servers.loopback import free_port
 from snellen import redaction
 from snellen.errors import PreflightError
 from snellen.models.api import ApiModel
@@ -201,9 +201,7 @@ async def test_a_model_that_wants_the_newer_name_for_its_token_limit_is_asked_ag
 
 @pytest.mark.parametrize(("patience", "wait"), [({}, "30 s"), ({"patience_s": 900.0}, "900 s")])
 async def test_a_server_that_comes_up_later_is_waited_for(patience, wait, capsys):
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
+    port = free_port()
     app = web.Application()
     app.router.add_get("/v1/models", replies(200, {"data": []}))
     app.router.add_post("/v1/chat/completions", replies(400, {"error": {"message": "no messages"}}))

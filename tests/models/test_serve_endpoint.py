@@ -23,7 +23,7 @@ import openai
 import pytest
 from tiny_vlm import ask, picture, question, texts
 
-from servers.loopback import JsonHandler, LoopbackServer
+from servers.loopback import JsonHandler, LoopbackServer, free_port
 from snellen.errors import BadRequestError, PreflightError
 from snellen.models.base import ModelOptions
 from snellen.models.registry import open_model
@@ -309,8 +309,7 @@ def test_a_port_in_use_is_named(folder, capfd):
 @contextlib.contextmanager
 def transformers_serving(folder: Path) -> Iterator[str]:
     """`snellen serve --server transformers`; its base URL. It may not answer yet."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen(
         [*SNELLEN, "serve", str(folder), "--server", "transformers", "--port", str(port)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

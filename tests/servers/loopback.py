@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
+PORTS = range(20_000, 32_000)
+"""Below those that systems give out for port 0, so that no other test is given one that is not in use yet."""
+
+
+def free_port() -> int:
+    """Return a port for a server that starts later, or again."""
+    port = random.SystemRandom().choice(PORTS)
+    with socket.socket() as probe:
+        return port if probe.connect_ex(("127.0.0.1", port)) else free_port()
+
+
+class QueueingServer(ThreadingHTTPServer):
+    """A server that lets as many wait as come: the usual five are less than the requests in flight of one run."""
+
+    daemon_threads = True
+    request_queue_size = 128
 
 
 class LoopbackServer:
@@ -22,8 +40,7 @@ class LoopbackServer:
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], seconds: float | None = None) -> None:
         self.ended = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._http.daemon_threads = True
+        self._http = QueueingServer(("127.0.0.1", 0), handler)
         self._timer = None if seconds is None else threading.Timer(seconds, self.close)
 
     @property
