@@ -50,7 +50,7 @@ def keyed_server(latency_s: float, options: dict[str, str] | None = None) -> Ite
             yield server.stdout.readline().strip()
         finally:
             server.stdin.close()
-            server.wait(10)
+            server.wait(600)
 
 
 def _reply(observer: KeyedObserver, body: bytes) -> bytes:

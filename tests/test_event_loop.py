@@ -66,11 +66,11 @@ def test_the_last_of_several_loops_restores_it():
 
     async def long() -> None:
         begun.set()
-        await asyncio.to_thread(ended.wait, 30)
+        await asyncio.to_thread(ended.wait, 600)
 
     thread = threading.Thread(target=in_loop, args=(long(),))
     thread.start()
-    assert begun.wait(30)
+    assert begun.wait(600)
     assert in_loop(threshold())[0] == gc.get_threshold()[0] == COLLECTED_EVERY
     ended.set()
     thread.join()

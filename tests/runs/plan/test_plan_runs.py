@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,15 @@ def json_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_runs_go_side_by_side_within_the_limits_of_each_endpoint_and_of_all(capsys):
-    with fast.running(latency_s=0.02) as first, fast.running(latency_s=0.02) as second:
+    with fast.running(latency_s=0.5) as first, fast.running(latency_s=0.5) as second:
+
+        def hurry() -> None:
+            """Have the servers answer at once when each run has an answer, so that none ends before another begins."""
+            while sum(path.stat().st_size > 0 for path in Path("sweep").glob("*/results.jsonl")) < 4:
+                time.sleep(0.02)
+            first.set_latency(0.02), second.set_latency(0.02)
+
+        threading.Thread(target=hurry, daemon=True).start()
         limits = "[limits]\nconcurrency = 7\nper_endpoint = 5\n"
         plan = write(DIGITS + "[defaults]\nlimit = 60\n" + limits + model(first.url, "a") + model(second.url, "b"))
         assert main(["run", plan, "--json", "--out", "sweep"]) == 0
@@ -162,7 +171,7 @@ def test_a_dry_run_shows_the_cells_and_counts_the_requests_and_sends_nothing(cap
 
 
 def test_a_stopped_plan_goes_on_with_the_same_command(tmp_path):
-    with fast.running(latency_s=0.05) as server:
+    with fast.running(latency_s=1.0) as server:
         plan = write(DIGITS + "[limits]\nper_endpoint = 4\n" + model(server.url, "a") + model(server.url, "b"))
         command = [sys.executable, "-m", "snellen", "run", plan, "--quiet"]
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
@@ -175,6 +184,7 @@ def test_a_stopped_plan_goes_on_with_the_same_command(tmp_path):
         assert b"Run the same command" in err and b"Traceback" not in err
         before = server.stats()["served"]
         assert before < 200
+        server.set_latency(0.0)
         done = subprocess.run(command, capture_output=True, timeout=600, check=False, env=os.environ)
         assert done.returncode == 0, done.stderr.decode()
         assert server.stats()["served"] == 700, "every question once"
