@@ -8,8 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import threading
 import zipfile
 from contextlib import contextmanager
 
@@ -18,6 +16,7 @@ import setting
 from setting import answer
 
 from snellen.curation.workspace import open_work
+from viewer.browser_checks import served_by_command
 
 pytestmark = pytest.mark.browser
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install 'snellen[dev]'")
@@ -41,32 +40,14 @@ def snellen(commands):
 
 @contextmanager
 def reviewing(work):
-    """The review page of a working folder: its address; ended by Ctrl-C."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snellen", "build", "curate", "--out", str(work), "--stage", "review", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    killer = threading.Timer(1800, process.kill)
-    killer.start()
-    try:
-        address = ""
-        while not address:
-            line = process.stderr.readline()
-            assert line, process.stdout.read()
-            found = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)
-            address = found[0] if found else ""
+    """The review page of a working folder: its address, and what it prints; ended by Ctrl-C."""
+    words = ("build", "curate", "--out", work, "--stage", "review", "--port", 0)
+    with served_by_command(*words) as (process, address):
         output = []
         yield address, output
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=600)
-        output.append(out + err)
-        assert process.returncode == 0, out + err
-    finally:
-        killer.cancel()
-        process.kill()
-        process.communicate()
+        output.append("".join(process.communicate(timeout=600)))
+        assert process.returncode == 0, output
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +48,26 @@ def serving(root: Path, port: int = 0, **settings: Any) -> Iterator[str]:
         server.should_exit = True
         thread.join(600)
         listener.close()
+
+
+@contextmanager
+def served_by_command(*words: object, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start a command that serves pages; yield its process and the address that it prints. Kill it where it has not ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snellen", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert process.stderr is not None
+    try:
+        while not (found := re.search(r"http://\S+", line := process.stderr.readline())):
+            assert line, process.communicate()
+        yield process, found[0]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @contextmanager

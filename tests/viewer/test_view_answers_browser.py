@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from unicodedata import normalize
 from urllib.parse import urlencode
 
 import pytest
-from browser_checks import check_page, every_shape, opened, serving, wait_decided, wait_loaded
+from browser_checks import check_page, every_shape, opened, served_by_command, serving, wait_decided, wait_loaded
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -40,50 +38,17 @@ LIMIT = 6
 NAMES = ("ada", "Bob Ross")
 
 
-class Page:
-    """`snellen answer` as a process of its own, ended by Ctrl-C as a person does."""
-
-    def __init__(self, out: Path, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "snellen",
-                "answer",
-                "chart/digits",
-                "--limit",
-                str(LIMIT),
-                "--out",
-                str(out),
-                *words,
-            ],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        match = re.search(r"http://\S+", line)
-        assert match is not None, line + self.process.stderr.read()
-        self.address = match[0]
-
-    def end(self) -> tuple[str, str]:
-        """Press Ctrl-C; return what it prints, stdout and stderr."""
-        self.process.send_signal(signal.SIGINT)
-        said = self.process.communicate(timeout=600)
-        assert self.process.returncode == 0, said
-        return said
+def answering(out: Path):
+    """`snellen answer` as a process of its own, and its address."""
+    return served_by_command("answer", "chart/digits", "--limit", LIMIT, "--out", out)
 
 
-@contextmanager
-def answering(out: Path, *words: str) -> Iterator[Page]:
-    page = Page(out, *words)
-    try:
-        yield page
-    finally:
-        if page.process.poll() is None:
-            os.kill(page.process.pid, signal.SIGKILL)
-            page.process.wait()
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Press Ctrl-C as a person does; return what it prints, stdout and stderr."""
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    return said
 
 
 def enter(page, address: str, name: str) -> None:
@@ -164,24 +129,24 @@ def person(browser, address: str, name: str) -> Iterator[object]:
 
 def test_two_people_answer_by_keyboard_one_resumes_and_both_are_scored_beside_a_model(browser, tmp_path, capsys):
     out, said = tmp_path / "people", {}
-    with answering(out) as server:
+    with answering(out) as (server, address):
         for name, answer, count in (("ada", right, LIMIT), ("Bob Ross", careless, LIMIT // 2)):
-            with person(browser, server.address, name) as page:
+            with person(browser, address, name) as page:
                 said[name] = [reply_by_keys(page, answer) for _ in range(count)]
                 if name == "ada":
                     sync_api.expect(page.get_by_text(f"All {LIMIT} are answered.")).to_be_visible()
-        printed = server.end()
+        printed = ended(server)
     assert "human:ada" in printed[0] and "human:Bob Ross" in printed[0]
     assert printed[1].count(f"human:Bob Ross: {LIMIT // 2} of {LIMIT} questions have no answer") == 1, printed
     assert "Bob Ross and ada: 0.0% of 3" in printed[1] and "kappa" in printed[1]
     assert RunFolder(out / "Bob Ross").meta().state == "partial" and RunFolder(out / "ada").meta().state == "complete"
-    with answering(out) as server, person(browser, server.address, "Bob Ross") as page:
+    with answering(out) as (server, address), person(browser, address, "Bob Ross") as page:
         sync_api.expect(page.locator("#review-status")).to_contain_text(f"{LIMIT // 2} of {LIMIT} answered")
         page.keyboard.press("Escape")
         page.keyboard.press("u")  # the last one of the day before, once more
         wait_decided(page, LIMIT // 2 - 1)
         said["Bob Ross"][-1:] = [reply_by_keys(page, careless) for _ in range(LIMIT // 2 + 1)]
-        server.end()
+        ended(server)
     for name, replies in said.items():
         run = load_run(out / name)
         assert run.meta.state == "complete" and run.meta.spec.model == f"human:{name}"

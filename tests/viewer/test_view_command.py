@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
@@ -15,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from browser_checks import served_by_command
 from run_folders import right_reply, samples_of, write_run
 
 from printed_schema import require_schema
@@ -24,32 +24,19 @@ from snellen.viewer.serve import serve
 from snellen.viewer.site import ViewSettings
 
 
-def start(*arguments: str, out: int | None = None, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "snellen", "view", *arguments, "--no-open"],
-        stdout=out,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
-
-
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_server_prints_its_address_and_ends_at_a_signal(tmp_path, end):
-    process = start(str(tmp_path), "--port", "0")
-    try:
-        line = process.stderr.readline()
-        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
+    with served_by_command("view", tmp_path, "--port", 0, "--no-open") as (process, address):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
         assert b"Snellen" in urllib.request.urlopen(address).read()
         process.send_signal(end)
-        assert process.wait(600) in (0, 130, 143)
-        assert "Traceback" not in process.stderr.read()
-    finally:
-        process.kill()
+        assert "Traceback" not in process.communicate(timeout=600)[1]
+        assert process.returncode in (0, 130, 143)
 
 
 def test_with_json_the_address_is_an_object_on_standard_output(tmp_path):
-    process = start(str(tmp_path), "--port", "0", "--json", out=subprocess.PIPE)
+    command = [sys.executable, "-m", "snellen", "view", str(tmp_path), "--port", "0", "--no-open", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         require_schema("view", line := process.stdout.readline())
         address = json.loads(line)["address"]
@@ -64,29 +51,21 @@ def test_ctrl_c_while_the_index_is_made_ends_the_command_and_does_not_abort_it(t
     for number in range(3):
         replies = {sample.id: right_reply(sample) for sample in samples_of("chart/digits", 40)}
         write_run(tmp_path / f"run{number}", "chart/digits", replies)
-    process = start(str(tmp_path), "--port", "0")
-    try:
-        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+    with served_by_command("view", tmp_path, "--port", 0, "--no-open") as (process, address):
         urllib.request.urlopen(address).read()
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
-        assert process.wait(600) in (0, 130)
-        assert "FATAL" not in process.stderr.read()
-    finally:
-        process.kill()
+        assert "FATAL" not in process.communicate(timeout=600)[1]
+        assert process.returncode in (0, 130)
 
 
 def test_a_token_is_part_of_the_printed_address_and_lets_a_browser_in(tmp_path):
-    process = start(str(tmp_path), "--port", "0", "--token", SNELLEN_VIEW_TOKEN="fixed-token-of-the-test")
-    try:
-        address = re.search(r"http://\S+", process.stderr.readline())[0]
+    words = ("view", tmp_path, "--port", 0, "--no-open", "--token")
+    with served_by_command(*words, SNELLEN_VIEW_TOKEN="fixed-token-of-the-test") as (_, address):
         assert address.endswith("?token=fixed-token-of-the-test")
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(address.partition("?")[0])
         assert urllib.request.urlopen(address).status == 200
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_port_that_is_taken_is_named_with_a_way_out(tmp_path):
