@@ -48,7 +48,7 @@ class Driven:
         return result.content[0].text
 
     async def ended(self, run: str) -> dict[str, Any]:
-        for _ in range(300):
+        for _ in range(3000):
             status = await self.ask("status", run=run)
             if status["process"] != "running":
                 return status
@@ -163,14 +163,14 @@ async def test_what_is_refused_is_a_tools_error_with_a_hint_and_the_server_lives
         assert "max_cost" in text
         paid = {"benchmark": "chart/digits", "model": "api:no-price"}
         assert "allows 1 more" in await server.refused("run", **paid, max_cost=2)
-        await server.ask("run", **paid, max_cost=0.75, run="paid", wait_seconds=30)  # it has no price, and asks nothing
+        await server.ask("run", **paid, max_cost=0.75, run="paid")  # it has no price, and asks nothing
+        await server.ended("paid")
         assert "allows 1 more" in await server.refused("run", **paid, max_cost=2, run="other")
         assert "there is no run" in await server.refused("status", run="nothing")
         assert "not started by this server" in await server.refused("cancel", run="nothing")
         assert (await server.session.call_tool("nothing", {})).is_error
-        failed = await server.ask(
-            "run", benchmark="chart/digit", model="embedded", max_samples=1, run="wrong", wait_seconds=30
-        )
+        await server.ask("run", benchmark="chart/digit", model="embedded", max_samples=1, run="wrong")
+        failed = await server.ended("wrong")
         assert failed["exit_status"] == 2 and "chart/digits" in failed["error"]
         assert (await server.ask("check", benchmark="own.jsonl"))["samples"] == 3
 
@@ -236,10 +236,12 @@ async def test_what_a_command_refuses_is_told_in_its_words(questions):
 
 async def test_a_run_is_cancelled_and_goes_on_with_a_larger_budget(questions, stub):
     async with driven(questions, "--base-url", stub.url) as server:
-        run = {"benchmark": "chart/digits", "model": f"api:{fast.MODEL}", "run": "slow", "wait_seconds": 30}
-        done = await server.ask("run", **run, max_samples=3)
+        run = {"benchmark": "chart/digits", "model": f"api:{fast.MODEL}", "run": "slow"}
+        await server.ask("run", **run, max_samples=3)
+        done = await server.ended("slow")
         assert done["exit_status"] in (0, 9) and done["progress"]["totals"]["ok"] == 3, done
-        more = await server.ask("run", **run, max_samples=6)
+        await server.ask("run", **run, max_samples=6)
+        more = await server.ended("slow")
         assert more["progress"]["totals"]["ok"] == 6
 
 
@@ -266,7 +268,7 @@ async def test_a_server_that_ends_takes_its_runs_along_and_what_was_answered_sta
     async with driven(questions) as server:
         await server.ask("run", **arguments)
         journal = questions / "results" / "long" / "results.jsonl"
-        await until(lambda: journal.exists() and journal.stat().st_size > 0, 60)
+        await until(lambda: journal.exists() and journal.stat().st_size > 0, 600)
         assert _children(questions)
         if how == "cancel":
             status = await server.ask("cancel", run="long")
@@ -279,7 +281,7 @@ async def test_a_server_that_ends_takes_its_runs_along_and_what_was_answered_sta
             ]
             for process in mine:
                 process.send_signal(signal.SIGKILL)
-    await until(lambda: not _children(questions), 15)
+    await until(lambda: not _children(questions), 600)
     assert not _children(questions)
     assert journal.read_bytes().splitlines()
 
@@ -328,13 +330,15 @@ async def test_gold_that_is_restricted_leaves_by_no_tool(questions):
         }
         for tool, arguments in (
             ("check", {"benchmark": "fika", "data": "fika.zip", "samples": 4}),
-            ("run", {**run, "wait_seconds": 30}),
+            ("run", run),
             ("status", {"run": "closed"}),
             ("score", {"run": "closed", "profile": "all"}),
             ("answers", {"run": "closed", "profile": "all", "limit": 4}),
             ("query", {"sql": "SELECT * FROM scores", "runs": ["closed"]}),
             ("query", {"sql": "SELECT * FROM metrics, runs"}),
         ):
+            if tool == "status":
+                await server.ended("closed")
             result = await server.session.call_tool(tool, arguments)
             assert not result.is_error, result.content
             told.append(result.model_dump_json().lower().encode())

@@ -300,10 +300,10 @@ def test_a_writer_killed_twenty_times_loses_no_row_and_doubles_none(tmp_path):
     folder, draw = tmp_path / "s", random.Random(4)
     command = [sys.executable, "-c", WRITING, str(folder), str(Path(__file__).parent)]
     kills, done = 0, 0
-    while kills < 20:
+    while kills < 20 or done <= 5:  # on a slow machine most of them come before the first row
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout.readline() == b"open\n"
-        time.sleep(draw.uniform(0, 0.035))
+        time.sleep(draw.uniform(0, 0.035 * max(1, kills / 20)))
         os.kill(process.pid, signal.SIGKILL)
         process.wait(600)
         kills += process.returncode == -signal.SIGKILL
@@ -311,7 +311,6 @@ def test_a_writer_killed_twenty_times_loses_no_row_and_doubles_none(tmp_path):
         written = (folder / COMMITS).read_bytes().count(b"\n") if (folder / COMMITS).exists() else done
         assert written >= done
         done = written
-    assert done > 5
     subprocess.run(command, check=True, timeout=600, stdout=subprocess.DEVNULL)
     assert read_meta(folder).complete
     for output, sign, width in (("cls", 1, 16), ("patch_mean", -1, 8)):
