@@ -1,7 +1,6 @@
 """Plots over a taxonomy: what they are drawn from, that they stay small, and that a browser shows them."""
 
 import re
-import time
 from collections import defaultdict
 from html import unescape
 from math import comb
@@ -20,6 +19,7 @@ from snellen.reports.plots.class_ranking import equal_difficulty_quantiles, rank
 from snellen.reports.plots.icicle import SMALLEST, TALLEST, build_tree, icicles, join_small_nodes
 from snellen.reports.plots.svg import page_style
 from snellen.types import Metric, Score, Text
+from stopwatch import is_done_within
 
 SPECIES = QuestionGroup("", "hierarchy", "species", "truth")
 
@@ -195,9 +195,9 @@ def test_small_classes_are_drawn_together_and_none_is_lost():
 
 
 def test_ten_thousand_species_make_a_tree_that_is_small_and_lies_within_its_frame():
-    start = time.process_time()
-    (plot,) = icicles(series({SPECIES: big_part()}), "", set())
-    assert time.process_time() - start < 5
+    drawn = []
+    assert is_done_within(5, lambda: drawn.extend(icicles(series({SPECIES: big_part()}), "", set())))
+    plot = drawn[0]
     assert len(plot.svg) < 600_000
     root = ElementTree.fromstring(plot.svg)
     _, _, width, height = map(float, root.get("viewBox").split())
@@ -251,4 +251,4 @@ def test_a_browser_shows_the_plots_of_a_taxonomy_in_its_colours_and_a_box_leads_
         assert shown.locator("#diagnosis table tbody tr").first.is_visible()
         box = shown.locator(".icicle a[href*='by.label=genus%200.0']").first
         shown.goto(f"{address}{box.get_attribute('href')}")
-        assert shown.locator(".card").count() == 5
+        shown.wait_for_function("document.querySelectorAll('.card').length === 5")

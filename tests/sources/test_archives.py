@@ -8,17 +8,17 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 import zipfile
 import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from snellen.errors import DataError, SnellenError, UnsafeArchiveError
 from snellen.sources import ArchiveLimits, open_tree
+from stopwatch import is_done_within
 
 KINDS = ["zip", "stored.zip", "tar", "tar.gz", "tgz"]
 
@@ -263,7 +263,6 @@ NAMES = st.lists(
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@settings(deadline=None)
 @given(NAMES, st.sampled_from(["zip", "tar"]))
 def test_every_member_is_either_read_or_left_out_with_a_reason(tmp_path_factory, names, kind):
     path = tmp_path_factory.mktemp("names") / f"a.{kind}"
@@ -299,9 +298,8 @@ def test_a_zip_of_ten_thousand_members_is_opened_in_a_fraction_of_a_second(tmp_p
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for number in range(10_000):
             archive.writestr(f"images/{number % 100}/{number}.jpg" if number % 2 else f"../{number}.jpg", b"x")
-    started = time.process_time()
+    assert is_done_within(1.5, lambda: open_tree(tmp_path / "a.zip", leave_out=True))  # 0.1 s where nothing else runs
     tree = open_tree(tmp_path / "a.zip", leave_out=True)
-    assert time.process_time() - started < 1.5  # 0.1 s where nothing else runs
     assert len(tree.names()) == len(tree.left_out) == 5_000
 
 
@@ -412,7 +410,6 @@ def test_a_cut_off_archive_is_an_error_that_names_it(kind, tmp_path):
                 tree.read(name)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_archive_gives_bytes_or_an_error_of_ours(tmp_path_factory, data):
     kind = data.draw(st.sampled_from(["zip", "tar", "tgz"]))

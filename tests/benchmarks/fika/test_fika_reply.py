@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from snellen.scoring.json_answer import read
+from stopwatch import is_done_within
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,5 @@ def test_confidence_evidence_and_reasoning_are_read_where_they_are_well_formed()
 
 
 def test_hostile_replies_are_read_in_bounded_time():
-    started = time.process_time()
-    for reply in ("{" * 1_000_000, '{"a":' * 200_000, "[" * 500_000, '{"answer": "\\ud83d"}', "\x00" * 1000):
-        read(reply).answer.encode()
-    assert time.process_time() - started < 20
+    replies = ("{" * 1_000_000, '{"a":' * 200_000, "[" * 500_000, '{"answer": "\\ud83d"}', "\x00" * 1000)
+    assert is_done_within(20, lambda: [read(reply).answer.encode() for reply in replies])
