@@ -53,7 +53,7 @@ class Node:
 
     def said(self, pattern: str) -> str:
         """The first group of a pattern in what it says, once it is said."""
-        for _ in range(900):
+        for _ in range(6000):
             found = re.search(pattern, self._log.read_text())
             if found is not None:
                 return found[1]
