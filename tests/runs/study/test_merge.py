@@ -262,8 +262,10 @@ SLOW = """
 import asyncio, sys, snellen
 class Slow(snellen.Model):
     name = "slow"
+    asked = 0
     async def answer(self, prompt):
-        await asyncio.sleep(0.02)
+        self.asked += 1
+        await asyncio.sleep(0.02 if self.asked <= int(sys.argv[3]) else 3600)
         return snellen.Response("3")
 snellen.evaluate("chart/digits", Slow(), limit=60, shard=sys.argv[1], out=sys.argv[2], concurrency=2)
 """
@@ -272,19 +274,19 @@ snellen.evaluate("chart/digits", Slow(), limit=60, shard=sys.argv[1], out=sys.ar
 def test_killed_parts_are_merged_and_then_resumed_with_each_sample_once(tmp_path: Path):
     out = tmp_path / "big"
     for number in (1, 2):
-        process = subprocess.Popen([sys.executable, "-c", SLOW, f"{number}/2", str(out)])
+        process = subprocess.Popen([sys.executable, "-c", SLOW, f"{number}/2", str(out), "20"])
         results = shard_folder(out, f"{number}/2") / "results.jsonl"
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and not (results.exists() and results.stat().st_size > 500 * number):
             time.sleep(0.01)
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(60)
+        process.wait(600)
     merged = merge_runs(tmp_path / "m", [out])
     assert merged.meta.state == "partial"
     before = ids(tmp_path / "m")
     assert 0 < len(before) < 60
     for number in (1, 2):
-        subprocess.run([sys.executable, "-c", SLOW, f"{number}/2", str(out)], check=True, timeout=300)
+        subprocess.run([sys.executable, "-c", SLOW, f"{number}/2", str(out), "60"], check=True, timeout=600)
     merged = merge_runs(tmp_path / "m", [out])
     assert (merged.meta.state, merged.meta.totals.ok) == ("complete", 60)
     assert set(ids(tmp_path / "m").values()) == {1}
