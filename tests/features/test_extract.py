@@ -243,7 +243,7 @@ import torch
 torch.set_num_threads(1)
 extract(
     open_encoder("embedded", ["patch_mean"]), [folder + "/train.csv"], folder + "/images", folder + "/s",
-    batch_size=4, shard_rows=8, workers=1, progress=lambda done, total: print(done, flush=True),
+    batch_size=4, shard_rows=8, workers=1, progress=lambda done, total: (print(done, flush=True), sys.stdin.readline()),
 )
 """
 
@@ -254,14 +254,14 @@ def test_a_killed_extraction_goes_on_and_ends_as_one_that_was_never_killed(tmp_p
     draw, command = random.Random(1), [sys.executable, "-c", EXTRACTING, str(tmp_path)]
     resumed = []
     for _ in range(4):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None and process.stdout is not None
         for _ in range(draw.randrange(2, 12)):
             resumed.append(int(process.stdout.readline()))
+            print(file=process.stdin, flush=True)  # it goes on to the next batch, and no further
         time.sleep(draw.uniform(0, 0.01))
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(600)
-        process.stdout.close()
+        process.communicate(timeout=600)
         assert (tmp_path / "s" / COMMITS).exists()
     done = cli(
         *("features", "extract", "--encoder", "embedded", "--outputs", "patch_mean", "--split", files[0]),
