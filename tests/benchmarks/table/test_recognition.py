@@ -162,6 +162,22 @@ def test_rows_that_cannot_be_asked_are_named_with_row_id_and_reason() -> None:
     assert len(samples("my.csv")) == 11
 
 
+def test_some_questions_may_hold_their_options_where_the_answers_name_these() -> None:
+    rows = [
+        {"question": "Which colour?\nA. red\nB. blue", "answer": "B"},
+        {"question": "Which shape? (A) square (B) circle (C) star", "answer": "C"},
+        {"question": "Is it dark?", "answer": "yes"},
+        {"question": "How many?", "answer": "42"},
+        {"question": "What is written?", "answer": "Hello"},
+    ]
+    asked, text = samples(name := write_csv(rows)), reading(name).text
+    assert [(one.kind, one.target) for one in asked[:2]] == [("choice", "B"), ("choice", "C")]
+    assert [one.kind for one in asked[2:]] == ["truth", "count", "text"]
+    assert "as it stands" not in text and text.endswith("a request that fits its kind but where it holds options")
+    steps = [{"question": f"Which steps? A. Boil B. Pour {n}", "answer": f"Boil it for {n} minutes"} for n in range(2)]
+    assert "choice" not in {one.kind for one in samples(write_csv([*steps, *rows[2:]], "steps.csv"))}
+
+
 def test_the_paragraph_says_how_the_table_was_read() -> None:
     rows = [
         {"prompt": "Which?", "choices": "red; green; blue", "label": "ABC"[n % 3], "pic": "abcd"[n % 4] + ".png"}

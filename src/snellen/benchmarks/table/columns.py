@@ -450,11 +450,19 @@ class _Table:
         )
 
     def _find_options_in_question(self) -> None:
+        """Take options from the questions if most have them, or if some have them and their answers name them."""
         column = self.roles.get("question")
-        if isinstance(column, str):
-            texts = [plain_text(value) for value in self._values(column)]
-            if texts and sum(bool(options_in(text)) for text in texts) >= 0.8 * len(texts):
-                self.roles["options"] = column
+        if not isinstance(column, str):
+            return
+        texts = [plain_text(value) for value in self._values(column)]
+        lettered = sum(bool(options_in(text)) for text in texts)
+        if not lettered:
+            return
+        self.roles["options"] = column
+        mapped = self.mapping.get("answer")
+        answers = [mapped] if isinstance(mapped, str) else self._named("answer", strong=True)
+        if lettered < 0.8 * len(texts) and not any(self._share(CONVENTIONS, answer) >= 0.9 for answer in answers):
+            del self.roles["options"]
 
     def _find_answer(self) -> None:
         columns = self._candidates("answer", self._fits_answer)

@@ -158,16 +158,19 @@ def _prompt(surveyed: Survey) -> str:
     if not rules.adds_request and (rules.declared or not is_plain(rules.declaration.prompt)):
         return f"prompt: {'a declared text' if rules.declaration.prompt.template else rules.declaration.prompt.style}"
     media = f"{_media(surveyed)}, " if surveyed.images else ""
-    if rules.in_question or (rules.declaration.prompt.style == "question" and not rules.adds_request):
+    choices = {"choice", "multi-choice"} if rules.in_question else set()
+    plain = rules.declaration.prompt.style == "question" and not rules.adds_request
+    if plain or (choices and choices.issuperset(surveyed.kinds)):
         return f"prompt: {media}the question as it stands"
     ends = []
     for kind in surveyed.kinds:
-        ends.append(ENDS.get(kind, f"a request for {_article(kind)}"))
+        end = "nothing where it holds options" if kind in choices else ENDS.get(kind, f"a request for {_article(kind)}")
+        ends.append(end)
     if "truth" in surveyed.kinds and rules.truth_form == "T/F":
         ends = [end.replace("yes or no", "true or false") for end in ends]
     if len(set(ends)) > MOST_ENDS:
-        options = "lettered options, " if "choice" in surveyed.kinds else ""
-        ends = [f"{options}and a request that fits its kind"]
+        options = "lettered options, " if "choice" in surveyed.kinds and not choices else ""
+        ends = [f"{options}and a request that fits its kind{' but where it holds options' if choices else ''}"]
     language = f", in {languages()[rules.language].name}" if rules.language != ENGLISH else ""
     return f"prompt: {media}the question, {' or '.join(dict.fromkeys(ends))}{language}"
 
