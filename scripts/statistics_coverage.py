@@ -27,7 +27,7 @@ from snellen.scoring.scores import Column, Scores
 from snellen.scoring.statistics import compare, interval, of_sums, prediction_powered, repeat_metrics
 from snellen.scoring.statistics.agreement import cohen_kappa, error_consistency, krippendorff_alpha
 from snellen.scoring.statistics.averages import mean_of_independent
-from snellen.scoring.statistics.bootstrap import correlations, of_absolute_means
+from snellen.scoring.statistics.bootstrap import calibration_error, correlations
 from snellen.scoring.statistics.distributions import fair_coin_p
 from snellen.scoring.statistics.intervals import interval_or_reason, mover, wilson
 from snellen.scoring.statistics.paired import sign_flip_p, smallest_by_flips, smallest_detectable
@@ -264,8 +264,10 @@ def _calibration(
     )
     weights = fine ** (a - 1.0) * (1.0 - fine) ** (b - 1.0) / (fine ** (a - 1.0) * (1.0 - fine) ** (b - 1.0)).sum()
     truth = np.abs(_in_bins(fine, weights * (CALIBRATED[name](fine) - fine)).sum(axis=0)).sum()
-    columns = _in_bins(sure, (luck < CALIBRATED[name](sure)) - sure)
-    return float(truth), of_absolute_means(columns, np.arange(clusters).repeat(size))[1]
+    place = np.minimum((sure * 10.0).astype(np.int64), 9)
+    return float(truth), calibration_error(
+        sure, luck < CALIBRATED[name](sure), place, 10, np.arange(clusters).repeat(size)
+    )[1]
 
 
 FOUND, MISSED = (-1.0, 1.0), (1.0, 2.0)
@@ -410,7 +412,9 @@ def cells() -> Iterator[Cell]:
     ):
         yield made("difference of two samples", f"{sizes[0]} and {sizes[1]} rows", shares, _independent, sizes, shares)
     for name, (a, b), (clusters, size) in itertools.product(
-        CALIBRATED, ((1.0, 1.0), (4.0, 2.0), (20.0, 2.0)), ((20, 1), (50, 1), (200, 1), (1_000, 1), (50, 4))
+        CALIBRATED,
+        ((1.0, 1.0), (4.0, 2.0), (20.0, 2.0), (30.0, 1.0)),
+        ((20, 1), (50, 1), (200, 1), (1_000, 1), (50, 4)),
     ):
         design = f"{clusters} clusters of {size}"
         yield made("calibration error", design, f"{name}, beta({a}, {b})", _calibration, name, a, b, clusters, size)

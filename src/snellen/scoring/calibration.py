@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from snellen.scoring.statistics.bootstrap import of_absolute_means
+from snellen.scoring.statistics.bootstrap import calibration_error
 from snellen.scoring.statistics.intervals import interval
 from snellen.types import Metric, Sample, Score, TokenLogprob
 
@@ -149,9 +149,7 @@ class ConfidenceRows:
         rows = len(confidence)
         covered = min(1.0, rows / expected) if expected else 1.0
         place = _places(confidence)
-        columns = np.zeros((rows, BINS))
-        columns[np.arange(rows), place] = correct - confidence
-        ece, ends = of_absolute_means(columns, cluster)
+        ece, ends = calibration_error(confidence, correct, place, BINS, cluster)
         metrics = [Metric("calibration/ece", ece, rows, ends, coverage=covered, lower_is_better=True)]
         for name, values in (
             ("brier", np.square(confidence - correct)),

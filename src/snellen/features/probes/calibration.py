@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from snellen.errors import UsageError
-from snellen.scoring.statistics.bootstrap import of_absolute_means
+from snellen.scoring.statistics.bootstrap import calibration_error
 from snellen.scoring.statistics.clusters import cluster_sums_of
 from snellen.scoring.statistics.intervals import from_sums
 from snellen.types import Metric
@@ -120,9 +120,7 @@ def calibrate(known: RowProbabilities | None, bins: int = BINS) -> Calibration:
     edges = np.linspace(0.0, 1.0, bins + 1)
     place = np.minimum(np.searchsorted(edges[1:], known.confidence), bins - 1)
     count = len(place)
-    columns = np.zeros((count, bins))
-    columns[np.arange(count), place] = known.correct - known.confidence
-    ece, interval = of_absolute_means(columns, known.row, cluster="image")
+    ece, interval = calibration_error(known.confidence, known.correct, place, bins, known.row, cluster="image")
     finite = np.isfinite(known.loss)
     metrics = (
         Metric("ece", ece if count else None, count, interval),

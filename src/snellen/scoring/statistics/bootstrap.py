@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -27,6 +28,9 @@ _CELLS = 2_000_000
 
 _DRAWN_ROWS = 10_000_000
 """Maximum rows that `of_scores` gathers over all its replicates."""
+
+CHECKED_ROWS = 20_000
+"""Rows of which calibrated answers are drawn; of more the resamples show enough noise."""
 
 FOLDED = 5_000
 """With more distinct clusters than this, resampling works on random groups of clusters."""
@@ -137,37 +141,66 @@ def of_sums(
     return estimate, percentile_interval(np.concatenate(values), clusters, len(columns), cluster=cluster)
 
 
-def of_absolute_means(
-    columns: NDArray[np.float64], group: NDArray[np.int64], *, cluster: str = GROUP
+def calibration_error(
+    confidence: NDArray[np.float64],
+    correct: NDArray[Any],
+    place: NDArray[np.int64],
+    bins: int,
+    group: NDArray[np.int64],
+    *,
+    cluster: str = GROUP,
 ) -> tuple[float, Interval | None]:
-    """Return the sum of the absolute means of columns, and its 95 % interval by the cluster bootstrap.
+    """Return the expected calibration error, and its 95 % interval by the cluster bootstrap.
 
-    Noise never cancels in absolute values, so that the sum is too large, and resamples are larger still: percentiles alone
-    leave out the truth of a small sum. The low end is therefore the smallest multiple of the means whose sum, with the
+    Noise never cancels in absolute values, so that the error is too large, and resamples are larger still: percentiles alone
+    leave out the truth of a small error. The low end is therefore 0 where answers that are right as often as their
+    confidence says would show such an error, and else the smallest multiple of the bins' deviations whose error, with the
     noise of the resamples, still reaches the seen one (a test inverted: Efron and Tibshirani 1993, section 12.3), at 98 %,
     since few rows show too little noise. The high end is the percentile.
 
     Args:
-        columns: [n, k] finite numbers, such as correct - confidence in the column of its bin and 0 elsewhere.
+        confidence, correct: [n] of each answer.
+        place: [n] number of the bin of each.
+        bins: how many bins there are.
         group: [n] int64, equal for rows of one cluster.
+        cluster: what the rows of one cluster share.
     """
-    total, (_, clusters) = len(columns), cluster_index(group)
-    means = columns.sum(axis=0) / max(1, total)
+    rows, (index, clusters) = len(confidence), cluster_index(group)
+    columns = np.zeros((rows, bins + 1))
+    columns[np.arange(rows), place] = correct - confidence
+    columns[:, bins] = 1.0
+    means = columns[:, :bins].sum(axis=0) / max(1, rows)
     estimate = float(np.abs(means).sum())
-    counted = np.column_stack((columns, np.ones(total)))
-    if not total:
+    if not rows:
         return estimate, None
-    drawn = np.concatenate([sums[:, :-1] / sums[:, -1:] for sums in resampled_sums(counted, group)])
-    ends = percentile_interval(np.abs(drawn).sum(axis=1), clusters, total, cluster=cluster)
+    drawn = np.concatenate([sums[:, :-1] / sums[:, -1:] for sums in resampled_sums(columns, group)])
+    ends = percentile_interval(np.abs(drawn).sum(axis=1), clusters, rows, cluster=cluster)
     if ends is None:
         return estimate, None
     noise, reach = drawn - means, expanded_levels(clusters, 0.98)[1]
     low, high = 0.0, 1.0
-    for _ in range(20):  # multiples of the means, halved until they differ by a millionth
+    if rows <= CHECKED_ROWS and np.quantile(_calibrated(confidence, place, bins, index, clusters), reach) >= estimate:
+        high = 0.0
+    for _ in range(20 if high else 0):  # multiples of the deviations, halved until they differ by a millionth
         middle = (low + high) / 2.0
         reached = np.quantile(np.abs(middle * means + noise).sum(axis=1), reach) >= estimate
         low, high = (low, middle) if reached else (middle, high)
     return estimate, Interval(low * estimate, max(estimate, ends[1]), ends.about)
+
+
+def _calibrated(
+    confidence: NDArray[np.float64], place: NDArray[np.int64], bins: int, index: NDArray[np.int64], clusters: int
+) -> NDArray[np.float64]:
+    """Return errors of drawn answers that are right as often as their confidence says; those of a cluster share their luck."""
+    rng = np.random.default_rng(SEED)
+    members = np.zeros((len(confidence), bins))
+    members[np.arange(len(confidence)), place] = 1.0 / len(confidence)
+    batch = max(1, _CELLS // len(confidence))
+    draws = []
+    for start in range(0, REPLICATES, batch):
+        luck = rng.random((min(batch, REPLICATES - start), clusters))[:, index]
+        draws.append(np.abs(((luck < confidence) - confidence) @ members).sum(axis=1))
+    return np.concatenate(draws)
 
 
 def take(scores: Scores, rows: NDArray[np.intp], group: NDArray[np.int64], question: NDArray[np.int64]) -> Scores:
