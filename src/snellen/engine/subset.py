@@ -135,13 +135,13 @@ def read_subset(path: str | Path) -> Subset:
 
 
 class AdaptiveRule(NamedTuple):
-    """When an adaptive run ends: after `count` items, or once the 95 % interval is within ± `width`, where that is given."""
+    """When an adaptive run ends: after `most` items, or once the 95 % interval is within ± `width`, where that is given."""
 
-    count: int
+    most: int
     width: float | None = None
 
     def __str__(self) -> str:
-        return str(self.count) if self.width is None else f"{self.count}:{self.width:g}"
+        return str(self.most) if self.width is None else f"{self.most}:{self.width:g}"
 
 
 def parse_adaptive(value: int | str) -> AdaptiveRule:
@@ -149,7 +149,7 @@ def parse_adaptive(value: int | str) -> AdaptiveRule:
     count, colon, width = str(value).partition(":")
     try:
         rule = AdaptiveRule(int(count), float(width) if colon else None)
-        if rule.count < 2 or (rule.width is not None and not 0.0 < rule.width < 0.5):
+        if rule.most < 2 or (rule.width is not None and not 0.0 < rule.width < 0.5):
             raise ValueError
     except ValueError:
         raise UsageError(
@@ -254,7 +254,7 @@ def with_subset(benchmark: Benchmark, spec: RunSpec) -> Benchmark:
             f"the subset was fitted on the profile {subset.profile!r}, which {benchmark.name} does not have",
             "Make it again: snellen subset BENCHMARK --from RUNS --out FILE",
         )
-    if rule is not None and rule.count > len(subset.items):
+    if rule is not None and rule.most > len(subset.items):
         raise UsageError(
             f"--adaptive {rule}: the subset has {len(subset.items):,} items",
             f"Choose a number from 2 to {len(subset.items):,}, or make a larger subset.",
@@ -318,16 +318,16 @@ def _adaptive(benchmark: Benchmark, subset: Subset, rule: AdaptiveRule) -> Bench
         from snellen.scoring.statistics.item_response import next_items
 
         scores = {places[name]: _value(answer) for name, answer in answers.items() if name in places}
-        chosen = next_items(*_parameters(subset), scores, rule.count, lambda asked: _is_enough(subset, asked, rule))
+        chosen = next_items(*_parameters(subset), scores, rule.most, lambda asked: _is_enough(subset, asked, rule))
         return [sample(data, subset.items[place].id) for place in chosen]
 
     return replace(
         benchmark,
-        size=lambda data: rule.count,
+        size=lambda data: rule.most,
         grow=grow,
         sample=sample,
-        forecast=None if rule.width else lambda data: Forecast(rule.count, rule.count),
-        study={**benchmark.study, "adaptive": rule.count if rule.width is None else str(rule)},
+        forecast=None if rule.width else lambda data: Forecast(rule.most, rule.most),
+        study={**benchmark.study, "adaptive": rule.most if rule.width is None else str(rule)},
     )
 
 
@@ -374,7 +374,7 @@ def estimate(subset: Subset, scores: Scores, rule: AdaptiveRule | None = None) -
     from snellen.scoring.statistics.item_response import item_scores
 
     values = item_scores(scores, [item.id for item in subset.items])
-    answered, size = int(np.isfinite(values).sum()), len(values) if rule is None else rule.count
+    answered, size = int(np.isfinite(values).sum()), len(values) if rule is None else rule.most
     if (whole := _whole(subset, values)) is None:
         return Metric(ESTIMATE, None, 0, coverage=0.0)
     if rule is not None and _is_enough(subset, values, rule):

@@ -18,8 +18,8 @@ _PROGRAM = """
 import json, re, sys
 print("ready", flush=True)
 for line in sys.stdin:
-    text, flags, searched = json.loads(line)
-    found = re.search(text, searched, flags)
+    text, flags, searched, whole = json.loads(line)
+    found = (re.fullmatch if whole else re.search)(text, searched, flags)
     print(json.dumps(None if found is None else [found[0], found.groups()]), flush=True)
 """
 _process = AnsweringProcess(("-I", "-S", "-c", _PROGRAM), SECONDS)
@@ -44,13 +44,13 @@ def require_pattern(text: str) -> None:
         raise DataError(f"the pattern {text[:80]!r} is none: {error}", "Correct it.") from error
 
 
-def search(text: str, searched: str, flags: int = 0) -> Found | None:
-    """Return what `re.search` finds.
+def search(text: str, searched: str, flags: int = 0, *, whole: bool = False) -> Found | None:
+    """Return what `re.search` finds, or `re.fullmatch` for the `whole` text.
 
     Raises:
         OutOfTimeError: it takes longer than SECONDS.
     """
-    answer = _process.ask(json.dumps([text, int(flags), searched]))
+    answer = _process.ask(json.dumps([text, int(flags), searched, whole]))
     if not answer:
         raise OutOfTimeError(f"the pattern {text[:80]!r} takes more than {SECONDS:g} s")
     found = json.loads(answer)

@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import re
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
@@ -18,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from snellen.errors import PreflightError
+from snellen.errors import DataError, PreflightError
 from snellen.models.local.checkpoint import ADAPTER_CONFIG, read_config
 from snellen.text import shorten
 
@@ -31,7 +30,7 @@ PATTERNS = ("layers_pattern", "modules_to_save", "rank_pattern", "alpha_pattern"
 """Settings whose texts, or keys, PEFT matches as regular expressions against each module's name."""
 MODULES = ("target_modules", "exclude_modules")
 """Settings that are a list of names or one regular expression, which is matched here, since `re` has no limit of time."""
-LONGEST_PATTERN, MATCHING_S = 10_000, 10.0
+LONGEST_PATTERN = 10_000
 REFUSED = ("layer_replication", "megatron_config", "alora_invocation_tokens")
 """Settings that change the layers of the base, import a module by its name, or need arguments of their own."""
 
@@ -141,22 +140,22 @@ def _shown(value: Any) -> str:
 
 
 def _matched(pattern: str, setting: str, modules: Sequence[str]) -> list[str]:
-    """Return the modules whose whole name a regular expression matches, as PEFT does, but within MATCHING_S.
+    """Return the modules whose whole name a regular expression matches, as PEFT does, but in limited time.
 
     Raises:
-        PreflightError: it is too long, or takes too long.
+        PreflightError: it is no pattern, too long, or takes too long.
     """
-    import regex  # its matches can be limited in time; transformers brings it
+    from snellen.scoring.bounded_patterns import SECONDS, OutOfTimeError, require_pattern, search
 
     try:
         if len(pattern) > LONGEST_PATTERN:
-            raise TimeoutError
-        compiled, until = regex.compile(pattern), time.monotonic() + MATCHING_S
-        return [name for name in modules if compiled.fullmatch(name, timeout=max(1e-3, until - time.monotonic()))]
-    except TimeoutError:
+            raise OutOfTimeError
+        require_pattern(pattern)
+        return [name for name in modules if search(pattern, name, whole=True)]
+    except (OutOfTimeError, DataError):
         raise PreflightError(
-            f"{setting} is {_shown(pattern)}: this pattern is longer than {LONGEST_PATTERN:,} characters, or takes more than "
-            f"{MATCHING_S:g} s to match the names of the model's modules.",
+            f"{setting} is {_shown(pattern)}: this is no pattern, longer than {LONGEST_PATTERN:,} characters, or takes more than "
+            f"{SECONDS:g} s to match the name of a module.",
             f'Write a list of names instead, such as ["q_proj", "v_proj"], as {setting} in {ADAPTER_CONFIG}.',
         ) from None
 

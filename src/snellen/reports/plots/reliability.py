@@ -26,7 +26,9 @@ def reliability_plot(series: Series, name: str) -> Plot | None:
     )
     known = [(each.confidence, *each.ci95) for each in bins if each.ci95 is not None]
     axes.vlines(
-        *zip(*known, strict=True) if known else ([], [], []),
+        [at for at, _, _ in known],
+        [low for _, low, _ in known],
+        [high for _, _, high in known],
         colors=tint,
         lw=1.5,
         alpha=0.45,
