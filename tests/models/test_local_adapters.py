@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
-from snellen.runs.tables import result_table
 from tiny_adapters import merge, write_adapter
 from tiny_vlm import ask, question, texts
 
@@ -24,6 +23,7 @@ from snellen.models.local.adapters import MODULES, find_adapter
 from snellen.models.local.model import SharedWeights
 from snellen.models.registry import open_model
 from snellen.runs.run import load_run
+from snellen.runs.tables import result_table
 
 QUESTIONS = [question(number) for number in range(6)]
 
