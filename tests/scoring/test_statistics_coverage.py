@@ -11,7 +11,7 @@ from snellen.scoring.statistics.paired import mcnemar_power
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "statistics_coverage.py"
 DRAWS = 250
-IN_CELLS = {"share, rows in clusters": 40, "paired difference, clusters": 50, "macro mean": 16, "audited score": 12}
+IN_CELLS = {"share, rows in clusters": 40, "paired difference, clusters": 50, "macro mean": 16, "calibration error": 40}
 
 
 @pytest.fixture(scope="module")
