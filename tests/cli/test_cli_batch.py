@@ -103,7 +103,8 @@ def test_a_batch_that_the_service_lost_is_given_up_by_name(tmp_path: Path) -> No
         dropped = snellen("batch", "drop", str(tmp_path / "run"), "batch_1", "--json")
         assert dropped.returncode == 0, dropped.stderr
         require_schema("batch drop", dropped.stdout)
-        assert "batch_1" not in {batch["id"] for batch in json.loads(dropped.stdout)["batches"]}
+        (batch,) = [batch for batch in json.loads(dropped.stdout)["batches"] if batch["id"] == "batch_1"]
+        assert (batch["state"], batch["open"]) == ("dropped", False)
         done = snellen(*run_words(server, "openai", tmp_path / "run"))
         assert done.returncode == 0, done.stderr[-2000:]
 

@@ -181,16 +181,22 @@ def new_table(title: str | None, words: Iterable[str] = (), numbers: Iterable[st
     return table
 
 
+def _pipe_width(width: int | None) -> int | None:
+    """Return the width of tables in a pipe that have one: that of COLUMNS before their own."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if width and columns.isdecimal() and int(columns) >= width else width
+
+
 def show(*items: RenderableType, pipe_width: int | None = None) -> None:
     """Print rich renderables to stdout; a table that is too wide for a terminal stands there in parts, one below the other.
 
-    In a pipe they are as wide as they need to be, or as `pipe_width` says.
+    In a pipe they are as wide as they need to be, or as COLUMNS says, or `pipe_width`.
     """
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
-    width = console.width if console.is_terminal else pipe_width or _natural_width(items, console)
+    width = console.width if console.is_terminal else _pipe_width(pipe_width) or _natural_width(items, console)
     for item in items:
         console.width = width
         if not isinstance(item, Table):

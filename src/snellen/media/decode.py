@@ -36,7 +36,6 @@ from msgspec import Struct, structs
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.media import corruptions
-from snellen.media.dicom import dicom_image, is_dicom, read_layout
 from snellen.media.geotiff import NO_DATA, band_image, no_data_of
 from snellen.media.sample_range import to_8_bits, window_range
 from snellen.text import GIT_LFS_START
@@ -58,6 +57,11 @@ _COLOUR, _EXTRA = 0x0106, 0x0152
 _READ = frozenset({_ORIENTATION, _WIDTH, _HEIGHT, _BITS, _SAMPLES, _COLOUR, _EXTRA})
 _MARKERS_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def is_dicom(data: bytes) -> bool:
+    """Return True for a file with the preamble of DICOM Part 10."""
+    return data[128:132] == b"DICM"
 
 
 def pixel_limit() -> int:
@@ -267,6 +271,8 @@ def _decoded(data: bytes, header: Header, key: str, settings: MediaSettings, lim
             return ImageOps.exif_transpose(image)
     try:
         if header.format == "dicom":
+            from snellen.media.dicom import dicom_image
+
             return dicom_image(data, key, settings.window).convert("RGB")
         if header.format == "tiff" and (settings.bands or header.has_bands):
             image = band_image(data, key, settings.bands, settings.window, limit)
@@ -398,6 +404,8 @@ def read_header(data: bytes) -> Header | None:
         if data[:2] == b"BM":
             return _bmp(data)
         if is_dicom(data):
+            from snellen.media.dicom import read_layout
+
             columns, rows, window = read_layout(data)
             return Header("dicom", columns, rows, plain=False, depth=16, window=window)
         if data[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):

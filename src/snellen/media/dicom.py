@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
 
 
-def is_dicom(data: bytes) -> bool:
-    """Return True for a file with the preamble of DICOM Part 10."""
-    return data[128:132] == b"DICM"
-
-
 def read_dicom(source: IO[bytes], *, pixels: bool, frame: int = 0) -> Dataset:
     """Read the elements of a file; without `pixels` those before its pixels.
 

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from snellen.errors import MediaError, MissingExtraError
-from snellen.media.decode import check_size, pixel_limit
-from snellen.media.dicom import first_number, frame_pixels, is_dicom, read_dicom
+from snellen.media.decode import check_size, is_dicom, pixel_limit
+from snellen.media.dicom import first_number, frame_pixels, read_dicom
 from snellen.types import Blob
 
 if TYPE_CHECKING:
