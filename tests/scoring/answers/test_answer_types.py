@@ -126,8 +126,9 @@ SAME = {
     "date": [
         ("March 1st, 2024", "2024-03-01"), ("1. März 2024", "01.03.2024"), ("2024年3月1日", "1 March 2024"), ("Friday, 1 March 2024", "March 2024"),
         ("01/02/2024", "2024-02-01"), ("01/02/2024", "2024-01-02"), ("1 de marzo de 2024", "2024-03-01 00:00:00"), ("1 марта 2024", "2024-03-01"),
+        ("令和六年三月一日", "2024-03-01"), ("民國113年3月1日", "2024-03-01"),
     ],
-    "time": [("1:05 pm", "13:05"), ("1:05 pm", "1:05"), ("10.05 Uhr", "10:05:00"), ("half past ten", "10:30"), ("17h30", "5:30 pm"), ("10点5分", "10:05")],
+    "time": [("1:05 pm", "13:05"), ("1:05 pm", "1:05"), ("10.05 Uhr", "10:05:00"), ("half past ten", "10:30"), ("17h30", "5:30 pm"), ("10点5分", "10:05"), ("10:05 in the evening", "22:05"), ("half past ten at night", "22:30"), ("3:15 in the morning", "3:15 am"), ("晚上12点", "00:00"), ("00:30 in the morning", "00:30")],
     "list": [("Blue and red", "red, blue"), ("- red\n- blue", '["red", "blue"]'), ("a → b", "a > b")],
     "box": [("<box>(16,16),(48,48)</box>", "[16, 16, 48, 48]"), ('{"bbox_2d": [15, 16, 48, 49]}', "[16, 16, 48, 48]"), ("x1=16, y1=16, x2=48, y2=48", "16 16 48 48")],
     "point": [("(5, 6)", "[1, 2, 5, 8]"), ('{"point_2d": [500, 501]}', "[500, 500]"), ("[5, 6]", "[5, 5, 2]")],
@@ -244,6 +245,11 @@ def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year():
     for month, number in MONTHS.items():
         assert answers.parse(month) is None
         assert answers.show(answers.parse(f"1 {month} 2024")) == f"2024-{number:02d}-01"
+
+
+@pytest.mark.parametrize("text", ["昭和99年1月1日", "昭和65年1月1日", "平成32年1月1日", "令和0年1月1日"])
+def test_a_year_that_its_era_never_had_is_no_date(text):
+    assert answer_type("date").parse(text) is None
 
 
 FOUND = [

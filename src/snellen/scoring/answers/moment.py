@@ -21,10 +21,12 @@ _FIGURES = (
     rf"{_OPEN}(?P<year>\d{{4}})(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark)(?P<day>\d{{1,2}}){_CLOSED}",
     rf"{_OPEN}(?P<year>\d{{4}})-(?P<month>\d\d){_CLOSED}|{_OPEN}(?P<number>\d{{1,2}})/(?P<last>\d{{4}}){_CLOSED}",
     rf"{_OPEN}(?P<first>\d{{1,2}})(?P<mark>[-/.]) ?(?P<next>\d{{1,2}})(?P=mark) ?(?P<year>\d{{4}}|\d\d){_CLOSED}",
-    r"(?:(?:(?P<era>令和|平成|昭和|大正|明治) ?(?P<of>\d{1,2}|元)|(?P<year>\d{4}|[〇零一二三四五六七八九]{4})) ?[年년] ?)?(?<!\d)(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2}) ?[月월]"
+    r"(?:(?:(?P<era>令和|平成|昭和|大正|明治|民国|民國) ?(?P<of>\d{1,3}|元|[一二三四五六七八九十]{1,3})|(?P<year>\d{4}|[〇零一二三四五六七八九]{4})) ?[年년] ?)?(?<!\d)(?P<month>\d{1,2}|[一二三四五六七八九十]{1,2}) ?[月월]"
     r"(?: ?(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3}) ?[日号號일])?",
 )
-_YEAR_BEFORE_ERA = {"令和": 2018, "平成": 1988, "昭和": 1925, "大正": 1911, "明治": 1867}
+_ERAS = {"令和": (2018, 99), "平成": (1988, 31), "昭和": (1925, 64), "大正": (1911, 15), "明治": (1867, 45)}
+_ERAS |= dict.fromkeys(("民国", "民國"), (1911, 199))
+"""Year before an era, and its last year."""
 _TIME_OF_DAY = re.compile(r"(?a)[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w:])")
 _WORD = re.compile(r"[^\W\d_]{3,12}")
 _BEFORE = re.compile(
@@ -110,7 +112,10 @@ class Date(AnswerType):
                 end, clock = after.end(), (int(after[1]), int(after[2]), int(after[3] or 0))
             year, month = parts["year"] or parts.get("last"), parts.get("month") or parts.get("number")
             if parts.get("era"):
-                year = str(_YEAR_BEFORE_ERA[parts["era"]] + (1 if parts["of"] == "元" else int(parts["of"])))
+                (before, last), of = _ERAS[parts["era"]], 1 if parts["of"] == "元" else _number(parts["of"]) or 0
+                if not 1 <= of <= last:
+                    continue
+                year = str(before + of)
             readings = [moment(year, month, parts.get("day"), clock)] if month else self._of(parts)
             if any(readings):
                 yield Found(tuple(dict.fromkeys(filter(None, readings))), match.start(), end)
@@ -151,12 +156,13 @@ def _shown(value: Moment) -> str:
     return text if value.clock is None else f"{text} " + ":".join(f"{part:02d}" for part in value.clock)
 
 
+_PART_OF_DAY = "(?: (?:in the (?:(?P<am>morning)|(?P<pm>afternoon|evening))|at (?P<night>night)))?"
 _CLOCK = re.compile(
     r"(?ai)(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
-    r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)"
+    r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)" + _PART_OF_DAY
 )
 _CJK_CLOCK = re.compile(
-    r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|晚上|午後|오후))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
+    r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|午後|오후)|(?P<night>晚上|夜))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
     r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
 )
 _COUNT = (
@@ -166,7 +172,7 @@ _COUNT = (
 _SPOKEN = re.compile(
     rf"(?ai)(?:\b(?:(?P<minute>half|(?:a )?quarter|{_COUNT})(?: minutes?)? past|(?P<left>(?:a )?quarter|{_COUNT} minutes?) (?:to|before)) "
     rf"(?P<hour>{_COUNT})\b(?![:.]\d)|\b(?=[a-z])(?P<whole>{_COUNT}) o['’]clock\b|\b(?:12 )?(?P<name>noon|midnight)\b)"
-    r"(?: in the (?:(?P<am>morning)|(?P<pm>afternoon|evening)))?"
+    + _PART_OF_DAY
 )
 
 
@@ -215,6 +221,13 @@ class Time(AnswerType):
         return sorted((one for one in found if one.value is not None), key=lambda one: one.start)
 
 
+def _half(match: re.Match[str], hour: int) -> str:
+    """Return the half of the day that words behind or before an hour name: twelve at night is midnight."""
+    if not 1 <= hour <= 12 or not (match["am"] or match["pm"] or match["night"]):
+        return ""
+    return "pm" if match["pm"] or (match["night"] and 5 <= hour < 12) else "am"
+
+
 def _clock(match: re.Match[str]) -> Clock | None:
     """Return the time of a match; None for one that no clock shows."""
     if match.re is _SPOKEN:
@@ -227,14 +240,14 @@ def _clock(match: re.Match[str]) -> Clock | None:
             return None
         if match["left"] and minute:
             hour, minute = (hour - 2) % 12 + 1, 60 - minute
-        return Clock(hour, minute, 0, "am" if match["am"] else "pm" if match["pm"] else "")
+        return Clock(hour, minute, 0, _half(match, hour))
     hour, minute, second = (_number(match[part]) for part in ("hour", "minute", "second"))
     if match.re is _CLOCK:
-        half = f"{match['half'].lower()}m" if match["half"] else ""
+        half = f"{match['half'].lower()}m" if match["half"] else _half(match, hour or 0)
         if not match["mark"] and (match["sign"] or ".") == ".":
             return None
     else:
-        half = "am" if match["am"] else "pm" if match["pm"] and (hour or 0) <= 12 else ""
+        half = _half(match, hour or 0)
         minute = 30 if match["by"] else minute
     minute, second = minute or 0, second or 0
     if hour is None or minute > 59 or second > 59 or hour > 23 or (half and not 1 <= hour <= 12):
