@@ -3,12 +3,13 @@
 Usage: python scripts/unit_names.py    (needs Babel: pip install babel)
 
 Left out are names that are also other words (`livres` are pounds and books): those of one character, abbreviations with a full
-stop, short names in Latin letters, and units that are written in English alone.
+stop, short names in Latin letters, names of two units (`год`, a year and an hour), and units that are written in English alone.
 """
 
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 from babel import Locale
@@ -50,8 +51,9 @@ def names(unit: str) -> list[str]:
 
 if __name__ == "__main__":
     lines = ["# Names of units from Unicode's CLDR, by scripts/unit_names.py: symbol = names, with `_` for a blank."]
+    uses = Counter(name.casefold() for unit in UNITS.values() for name in {one.casefold() for one in names(unit)})
     for symbol, unit in UNITS.items():
-        text = " ".join(name.replace(" ", "_") for name in names(unit))
+        text = " ".join(name.replace(" ", "_") for name in names(unit) if uses[name.casefold()] == 1)
         lines.append(
             f'"{symbol}" = """\n' + textwrap.fill(text, 140, break_long_words=False, break_on_hyphens=False) + '"""'
         )
