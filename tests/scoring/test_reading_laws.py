@@ -312,3 +312,9 @@ def test_what_is_only_thought_is_no_answer(drawn, tag, dress):
     assume("<" not in gold and "<" not in dress)
     found, reading = right(kind, f"<{tag}>{dress.format(gold)}</{tag}>", gold)
     assert not found, reading
+
+
+def test_clashing_answers_are_named_in_the_order_of_the_reply():
+    options = dict(zip("ABCD", ("rice", "pasta", "salad", "soup"), strict=True))
+    reading = read_as(type_for("choice", AnswerContext(options)), "A. rice\nB. pasta\nC. salad\nD. soup")
+    assert reading.reason == "two answers: A, B, C, D"

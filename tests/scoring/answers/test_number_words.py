@@ -45,6 +45,11 @@ def test_of_number_words_side_by_side_no_part_is_read(language, first, second):
         ("How many cups are there?", "Look at it once again.", None),
         ("What does it cost?", "It is six cents.", 6),
         ("Combien de pages ?", "Il y a six cents pages.", 600),
+        ("Resimde kaç kuş var?", "The birds sit on the wire.", None),  # `on` is ten in Turkish
+        ("¿Cuántos pájaros hay?", "I see them at once.", None),
+        ("Quanti uccelli ci sono?", "The rent is due.", None),
+        ("¿Cuántos hay?", "dos mil millones", 2_000_000_000),
+        ("In welchem Jahr war das?", "zweitausendfünf", 2005),
         ("Wie viele Katzen sind im Bild?", "Ich sehe fünf Hunde und elf Katzen.", 11),
         ("Wie hoch war der Umsatz (in Mio. Euro)?", "12,5 Mio. €", 12.5),
         ("Wie hoch war der Umsatz (in Mio. Euro)?", "Der Umsatz lag bei 12,5 Millionen Euro.", 12.5),
@@ -52,6 +57,65 @@ def test_of_number_words_side_by_side_no_part_is_read(language, first, second):
 )
 def test_the_language_tells_what_a_word_means(question, reply, value):
     assert number(reply, question) == value
+
+
+SCALES = [(language, *table) for language in WRITTEN for table in languages()[language].values.items()]
+
+
+@pytest.mark.parametrize(("language", "word", "scale"), [row for row in SCALES if row[2] >= 1_000])
+def test_a_scale_multiplies_the_figures_before_it(language, word, scale):
+    question = f"{' '.join(languages()[language].spoken)}?"
+    assert number(f"12 {word}", question) == 12 * scale
+    assert number(f"12 {word}", f"{question} ({word})") == 12, "asked for in this scale"
+
+
+@pytest.mark.parametrize(("language", "word", "value"), [row for row in SCALES if row[2] < 0])
+def test_of_an_amount_that_is_not_read_no_part_is(language, word, value):
+    three, joint = num2words(3, lang=language), next(iter(languages()[language].joints), "")
+    question = f"{' '.join(languages()[language].spoken)}?"
+    for amount in (three, "3"):
+        assert {number(f"{amount} {between} {word}", question) for between in ("", joint)} == {None}
+    assert number(f"{three} {word}", f"{question} {word}") == 3, "what is asked for is counted"
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "value"),
+    [
+        ("Quel pourcentage ?", "Environ vingt-cinq pour cent.", 25),
+        ("Quel pourcentage ?", "20 pour cent", 20),
+        ("¿Qué porcentaje?", "veinte por ciento", 20),
+        ("Quale percentuale?", "cinque per cento", 5),
+    ],
+)
+def test_a_number_word_in_the_unit_of_a_number_is_none(question, reply, value):
+    assert number(reply, question) == value
+
+
+@pytest.mark.parametrize("reply", ["eins", "un", "uno", "uma", "één", "одна", "jeden", "bir", "واحد", "एक"])
+def test_a_reply_of_one_word_for_one_is_one(reply):
+    assert number(reply) == 1
+
+
+@given(value=st.integers(0, 99))
+def test_hindi_hundreds_take_each_number_below_a_hundred(value):
+    words = {value: word for word, value in reversed(languages()["hi"].values.items()) if value >= 0}
+    assert number(f"दो सौ {words[value]}" if value else "दो सौ") == 200 + value
+
+
+@pytest.mark.parametrize("reply", ["열두 마리", "스물세 마리", "两三只", "有五六只鸟", "二、三羽", "twenty twenty"])
+def test_of_a_number_that_is_not_read_no_part_is(reply):
+    assert number(reply) is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("Ci sono due semafori a destra e uno a sinistra. In tutto sono quattro.", 4),
+        ("A sinistra ci sono due cipressi. Nel quadro si vedono sei alberi.", 6),  # `si` is a condition in Spanish
+    ],
+)
+def test_an_earlier_number_is_no_answer_where_a_later_one_is(reply, value):
+    assert number(reply, "Quanti alberi e semafori si vedono?") == value
 
 
 @pytest.mark.parametrize(
@@ -69,6 +133,15 @@ def test_units_are_known_by_their_names(reply, shown):
     assert read("quantity", reply).value.unit == shown
 
 
-@pytest.mark.parametrize("word", ["livres", "once", "mil", "pies", "tum", "libra"])
+def test_roubles_in_words_are_money():
+    assert read("quantity", "100 рублей").value.unit == "RUB"
+
+
+@pytest.mark.parametrize("reply", ['{"answer": null}', '{"antwort": null, "note": "Kein Bild."}'])
+def test_null_of_json_is_no_zero(reply):
+    assert number(reply, "Wie viele Katzen sind auf dem Bild?") is None
+
+
+@pytest.mark.parametrize("word", ["год", "livres", "once", "mil", "pies", "tum", "libra"])
 def test_a_name_that_is_another_word_is_no_unit(word):
     assert unit_named(word) is None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
-from snellen.scoring.answers.number_words import heads, spelled
+from snellen.scoring.answers.number_words import heads, joints, scales, spelled
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.sentences import Sentence, in_brackets, ordered, places_of, single_words, words_of
@@ -33,7 +33,7 @@ _WORDS_OF_ABOUT = (
 )
 _ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
 _ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
-_RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|o|ou|或|~|à)\s{0,2}", re.IGNORECASE)
+_RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|o|ou|或|、|~|à)\s{0,2}", re.IGNORECASE)
 _ZERO = terms("none zero nil keine keiner aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna 没有 ноль")
 _NO = frozenset(
     ("no", "kein", "keine", "keinen", "aucun", "aucune", "ningún", "ninguna", "nenhum", "nenhuma", "nessun", "nessuna")
@@ -89,7 +89,7 @@ class Number(AnswerType):
 
     def _named(self, sentence: Sentence) -> int:
         """Return how many numbers a sentence names, those that are no answer too."""
-        return len(find_numbers(sentence.text)) + sum(1 for _ in self._worded(sentence))
+        return len(find_numbers(sentence.text)) + sum(one.value is not None for one in self._worded(sentence, ()))
 
     def _is_aside(self, clause: str) -> bool:
         """Return True for a trailing clause that names no other number, or only gives reasons."""
@@ -243,16 +243,24 @@ class Number(AnswerType):
         """Yield the numbers of a sentence but for labels (`image 2`), list marks, ranges, bounds (`at least 3`), wholes (`of 3`)."""
         text = sentence.text
         found = [Found(one.value, one.start, one.end) for one in find_numbers(text, self._decimal(text))]
-        numbers = sorted([*found, *self._worded(sentence)], key=lambda one: (one.start, -one.end))
+        numbers = sorted([*found, *self._worded(sentence, found)], key=lambda one: (one.start, -one.end))
         if len(numbers) > MOST_NUMBERS:
             numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
         bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label", self._asked())
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
         between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
         written = [text[one.start : one.end][:1].isdigit() for one in numbers]
-        ranged = {at for at, words in enumerate(between) if _RANGE.fullmatch(words) and written[at] == written[at + 1]}
+        ranged = {
+            at
+            for at, words in enumerate(between)
+            if (_RANGE.fullmatch(words) and written[at] == written[at + 1])
+            or (words == " " and not (written[at] or written[at + 1] or text[numbers[at + 1].end :][:1] == "-"))
+        }
         skipped, covered, asked = False, 0, self._asked()
         for at, number in enumerate(numbers):
+            if number.value is None:
+                covered, skipped = number.end, False
+                continue
             before, behind, near = bare_end(text, number.start), text[number.end :], _shortly_before(text, number.start)
             joined = at > 0 and between[at - 1].strip().lower() in single_words("and") | {",", "to", "-"}
             labelled = before in labels and number.value == int(number.value) and ":" not in text[before : number.start]
@@ -301,17 +309,31 @@ class Number(AnswerType):
         behind = _COMPARED.match(text, end)
         return behind is not None and behind[1].lower() not in self.context.question.lower()
 
-    def _worded(self, sentence: Sentence) -> Iterator[Found]:
-        """Yield numbers in words of other languages than English and Chinese."""
-        words, text = sentence.words, sentence.text
+    def _worded(self, sentence: Sentence, figures: Sequence[Found]) -> Iterator[Found]:
+        """Yield numbers in words of other languages than English and Chinese; one that cannot be read has the value None.
+
+        A scale multiplies figures before it (`5 mil`), and a word of their unit is none: `20 por ciento`.
+        """
+        words, text, end = sentence.words, sentence.text, 0
+        ends = {one.end: one for one in figures}
         for run in spelled([word.text for word in words], frozenset(self._asked_in())):
-            start, end = words[run.first].start, words[run.last].end
-            is_scale = text[:start].rstrip()[-1:].isdigit()
-            if run.value not in (None, 1) and not is_scale and parse_number(text[start:end]) is None:
-                yield Found(run.value, start, end)
+            first, last = words[run.first], words[run.last]
+            before = max((place for place in (*ends, end) if place <= first.start), default=0)
+            if before and (unit := unit_at(text, before)) is not None and unit[1] > first.start:
+                continue
+            end, figure = last.end, ends.get(before)
+            between = {word.text for word in words[: run.first] if word.start >= before}
+            if figure and between <= joints(run.language) and (run.value is None or run.value >= 1_000):
+                is_scale = run.value in (10**3, 10**6, 10**9)
+                yield Found(figure.value * run.value if is_scale else None, figure.start, end)
+            elif text[: first.start].rstrip()[-1:].isdigit() or parse_number(text[first.start : end]) is not None:
+                continue
+            elif run.value != 1 or (not run.first and run.last == len(words) - 1):
+                yield Found(run.value, first.start, end)
         for at, word in enumerate(words[:-1]):
+            is_whole = not text[word.start - 1 : word.start].isalpha()  # of `열두` nobody reads the `두` alone
             if word.text in _KOREAN and words[at + 1].text in _KOREAN_COUNTERS:
-                yield Found(_KOREAN.index(word.text) + 1, word.start, word.end)
+                yield Found(_KOREAN.index(word.text) + 1 if is_whole else None, word.start, word.end)
 
     def _asked(self) -> frozenset[str]:
         return _asked_words(self.context.question[-2_000:])
@@ -382,7 +404,7 @@ _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
 _SPACED_MINUS = re.compile(r"[-−–] \d")
-_MINUS = re.compile(r"(?:минус|moins|menos|meno|마이너스|영하|零下|负|マイナス)\s?$", re.IGNORECASE)
+_MINUS = re.compile(r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영하|零下|负|マイナス)\s?$", re.IGNORECASE)
 _YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
@@ -414,7 +436,7 @@ def _scales(text: str) -> frozenset[int]:
     words = {word.text for word in words_of(text)}
     return frozenset(
         power
-        for word, power in SCALES.items()
+        for word, power in (SCALES | scales()).items()
         if (word in words and len(word) > 2) or (word > "\u2e7f" and word in text)
     )
 

@@ -6,6 +6,7 @@ A run of number words is one number or none: of `сто два` nobody reads the
 from __future__ import annotations
 
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -15,6 +16,8 @@ from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 
 MOST_PARTS, LONGEST = 24, 90
 """Maximum words of a number, and characters of a word."""
+_UNREAD = -1
+"""Value of a word with which a run is no number: `drei Viertel` are not three."""
 _JOINTS = ("-", "–", "‑")
 
 
@@ -47,16 +50,17 @@ def _language(table: Mapping[str, str]) -> Language:
     values: dict[str, int] = {}
     doubtful: set[str] = set()
     ranges = {
-        "low": range(20),
+        "low": range(100),
         "tens": range(20, 100, 10),
         "hundreds": range(100, 1_000, 100),
-        "scales": (1_000, 1_000_000),
+        "scales": (1_000, 1_000_000, 1_000_000_000),
     }
     for name, numbers in ranges.items():
         for value, forms in zip(numbers, table[name].split(), strict=False):
             own = [form for form in forms.split("|") if form != "-"]
             values |= {form.lstrip("~"): value for form in own}
             doubtful |= {form[1:] for form in own if form[0] == "~"}
+    values |= dict.fromkeys(table["unread"].split(), _UNREAD)
     return Language(values, frozenset(doubtful), frozenset(table["and"].split()), frozenset(table["spoken"].split()))
 
 
@@ -71,27 +75,34 @@ def spelled(words: Sequence[str], also: frozenset[str] = frozenset()) -> Iterato
         return
     text = also.union(words)
     hits = {name: len(text & language.spoken) for name, language in languages().items()}
+    said = frozenset(words)
     end = 0
     for at, word in enumerate(words):
-        if at < end or not (owners := _owners(word)):
+        owners = () if at < end else [name for name in _owners(word) if _parts_of(word, name, also)]
+        if not owners:
             continue
-        runs = [_run(words, at, name) for name in owners]
+        runs = [_run(words, at, name, also) for name in owners]
         end = 1 + max(run.last for run in runs)
-        runs = [run for run in runs if run.last == end - 1 and _is_told(run, words, hits)]
+        runs = [run for run in runs if run.last == end - 1 and _is_told(run, words, hits, said)]
         best = max((hits[run.language] for run in runs), default=0)
         runs = [run for run in runs if hits[run.language] == best]
         if len({run.value for run in runs}) == 1:
             yield runs[0]
 
 
-def _is_told(run: Spelled, words: Sequence[str], hits: Mapping[str, int]) -> bool:
+def _is_told(run: Spelled, words: Sequence[str], hits: Mapping[str, int], said: frozenset[str]) -> bool:
     """Return True if a text may be in the language of a run: no other has as many of its words in it, or none is told."""
-    language, most = languages()[run.language], max(hits.values())
-    is_first = hits[run.language] == most and (not most or list(hits.values()).count(most) == 1)
-    is_english = words[run.first] in ENGLISH_BELOW_HUNDRED  # `six cents` are 600 in French alone
-    if is_english or (run.first == run.last and words[run.first] in language.doubtful):
-        return most > 0 and is_first
-    return is_first or not language.spoken or run.first != run.last
+    language, most, first = languages()[run.language], max(hits.values()), words[run.first]
+    is_first = hits[run.language] == most
+    if run.value is None:
+        return (is_first and most > 0) or not language.spoken
+    is_english = first in ENGLISH_BELOW_HUNDRED  # `six cents` are 600 in French alone
+    if is_english or (run.first == run.last and first in language.doubtful):
+        # The reply's own words are not more of them English: `It sits on the wire` answers a Turkish question.
+        rest = said.difference(words[run.first : run.last + 1])
+        is_only = most > 0 and is_first and list(hits.values()).count(most) == 1
+        return is_only and len(rest & languages()["en"].spoken) <= len(rest & language.spoken)
+    return is_first or not language.spoken or run.first != run.last or first not in language.values
 
 
 @lru_cache(maxsize=4_096)
@@ -100,25 +111,30 @@ def _owners(word: str) -> tuple[str, ...]:
     return tuple(name for name in languages() if _parts(word, name))
 
 
-def _run(words: Sequence[str], start: int, name: str) -> Spelled:
+def _run(words: Sequence[str], start: int, name: str, asked: frozenset[str]) -> Spelled:
     """Return the longest run of number words of a language that starts at a word."""
-    language, parts, at, last = languages()[name], list[int](), start, start
+    parts, at, last = list[int](), start, start
     while at < len(words) and len(parts) < 2 * MOST_PARTS:
-        own = _parts(words[at], name)
-        if own:
+        if own := _parts_of(words[at], name, asked):
             parts += own
             last = at
-        elif words[at] not in _JOINTS and words[at] not in language.joints:
+        elif words[at] not in joints(name):
             break
         at += 1
     value = _value(parts, name) if len(parts) <= MOST_PARTS else None
     return Spelled(start, last, value, name)
 
 
+def _parts_of(word: str, name: str, asked: frozenset[str]) -> tuple[int, ...]:
+    """Return `_parts`; none where the question names the word: `três quartos` are rooms then."""
+    parts = _parts(word, name)
+    return () if parts == (_UNREAD,) and word in asked else parts
+
+
 @lru_cache(maxsize=4_096)
 def _parts(word: str, name: str) -> tuple[int, ...]:
     """Return the values of the number words that a word is put together of; empty for any other word."""
-    language = languages()[name]
+    language, word = languages()[name], word if word.isascii() else unicodedata.normalize("NFC", word)
     if word in language.values:
         return (language.values[word],)
     if len(word) > LONGEST or len(word) < 4:
@@ -150,12 +166,12 @@ def _elided(piece: str, following: str, name: str) -> int | None:
 def _value(parts: Sequence[int], name: str) -> int | None:
     """Return the number that parts make: 4 20 10 9 are 99 in French, 2 and 30 are 32 in German; None if they make none."""
     total = current = 0
-    room = scale = (
-        1_000_000_000  # what may be added next is less: after a hundred 100, after a ten 10, after units nothing
-    )
+    room = scale = 10**12  # what may be added next is less: after a hundred 100, after a ten 10, after units nothing
     for part in parts:
         if part >= 1_000:
-            if part >= scale:
+            if part > scale == 1_000:  # `dos mil millones`
+                total, current = 0, total + current
+            elif part >= scale:
                 return None
             total, current, scale, room = total + (current or 1) * part, 0, part, 1_000
         elif part == 100 and 0 < current < 10:
@@ -169,7 +185,7 @@ def _value(parts: Sequence[int], name: str) -> int | None:
             current, room = current + part, 100 if part >= 100 else low
         else:
             return None
-    return total + current if all(parts) or len(parts) == 1 else None
+    return total + current if min(parts) > 0 or parts == [0] else None
 
 
 def _is_turned(part: int, current: int, name: str) -> bool:
@@ -185,3 +201,16 @@ def _is_turned(part: int, current: int, name: str) -> bool:
 def heads() -> frozenset[str]:
     """Return the words with which a number in words begins, but for those of one, which are articles."""
     return frozenset(word for language in languages().values() for word, value in language.values.items() if value != 1)
+
+
+@cache
+def joints(name: str) -> frozenset[str]:
+    """Return the words and signs that may stand between those of a language's numbers."""
+    return languages()[name].joints.union(_JOINTS)
+
+
+@cache
+def scales() -> Mapping[str, int]:
+    """Return the words of a thousand and more, with their powers of ten."""
+    words = [pair for language in languages().values() for pair in language.values.items()]
+    return {word: len(str(value)) - 1 for word, value in words if value >= 1_000}

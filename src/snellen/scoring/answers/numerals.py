@@ -274,7 +274,9 @@ def _cjk_at(text: str, at: int) -> _Body | None:
 
 def _cjk(numeral: str) -> int | None:
     if _CJK_SCALES.keys().isdisjoint(numeral):
-        return int("".join(str(CJK_DIGITS[char]) for char in numeral))
+        digits = [CJK_DIGITS[char] for char in numeral]
+        is_about = len(digits) == 2 and digits[1] == digits[0] + 1 > 1  # 两三: two or three
+        return None if is_about else int("".join(map(str, digits)))
     total = section = 0
     digit: int | None = None
     for char in numeral:

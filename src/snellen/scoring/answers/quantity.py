@@ -97,7 +97,8 @@ class Quantity(Number):
         if amount is None or amount.end <= number.start:
             amount = self._amount_at(text, number.start)
         bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
-        return None if bare else amount
+        is_part = amount is not None and amount.end < number.end  # `5 millones`
+        return None if bare or is_part else amount
 
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         return [one for one in found if self._asked_unit(one.value.unit)]

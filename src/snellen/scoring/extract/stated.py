@@ -50,6 +50,8 @@ def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
     """Return the value of a marked text, and other forms of it: all of it, else its first sentence or what that names alone."""
     whole = undressed(text)
     if not isinstance(kind, Text):
+        if whole == "null":  # no value in JSON, though zero in German
+            return None, ()
         if (value := kind.parse(whole)) is not None:
             return value, ()
         parts = list(spans(whole, 0, min(len(whole), 400)))
@@ -321,7 +323,9 @@ def prose(said: Visible, kind: AnswerType) -> Reading | None:
     opening = next(iter(sentences(said.text.lstrip()[:400])))
     if kind.kind in _NUMBERS and not last.concludes and opening.asks and len(opening.words) > 5:
         return None  # it asks back
-    others = {found.value for statement in asserting for found in statement.asserted} - {value}
+    others = dict.fromkeys(
+        found.value for statement in asserting for found in statement.asserted if found.value != value
+    )
     if others and not _decides(last, asserting, listed, said, kind):
         clashing = next(s for s in reversed(asserting) if {found.value for found in s.asserted} - {value})
         places = [_placed(said, one.sentence, one.asserted[0]) for one in (clashing, last)]

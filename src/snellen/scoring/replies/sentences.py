@@ -242,10 +242,12 @@ def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
 NEAR = 20
 """Words before and behind a word by which its language is told."""
 _PORTUGUESE = frozenset("ãõç")
+_ITALIAN = frozenset(("è", "che", "sono", "gli", "nel", "nell'", "nella", "della", "delle", "dei"))
+"""Words of a text in which `si` is a pronoun: `nel quadro si vedono sei alberi`."""
 
 
 def _misleads(words: Sequence[str], at: int) -> bool:
-    """Return True for a word that is a phrase's in another place: the month of May, `most probable`, `If I have to pick`, a logo, `no vídeo`."""
+    """Return True for a word that is a phrase's in another place: the month of May, `most probable`, `If I have to pick`, a logo, `no vídeo`, `si vedono`."""
     word, after = words[at], tuple(words[at + 1 : at + 3])
     if word == "may":
         return bool(after) and after[0].isdecimal()
@@ -253,6 +255,8 @@ def _misleads(words: Sequence[str], at: int) -> bool:
         return at > 0 and words[at - 1] == "最"
     if word == "if":
         return after in (("i", "have"), ("i", "had"))
+    if word == "si" and after and after[0].isalpha():
+        return after[0].endswith(("ono", "ano")) or not _ITALIAN.isdisjoint(words[max(0, at - NEAR) : at + NEAR])
     if word == "logo":
         return after[:1] != (",",)
     if word != "no":
