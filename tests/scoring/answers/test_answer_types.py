@@ -240,6 +240,38 @@ def test_the_order_of_a_list_counts_where_the_question_asks_for_one():
         assert answers.same(answers.parse("b, a"), answers.parse_gold("a, b")) is expected
 
 
+@pytest.mark.parametrize(
+    ("question", "is_ordered"),
+    [
+        ("Quelles couleurs de gauche à droite ?", True),
+        ("Lis les lignes de haut en bas.", True),
+        ("Diga as cores da esquerda para a direita.", True),
+        ("Укажи цвета слева направо.", True),
+        ("क्रम में रंग बताएं", True),
+        ("Quels objets sont en haut à droite ?", False),
+        ("Welche Dinge sind oben links?", False),
+        ("Was ist links und rechts zu sehen?", False),
+        ("Что находится слева?", False),
+        ("¿Qué hay en el ordenador?", False),
+        ("कार्यक्रम में क्या है?", False),
+    ],
+)
+def test_a_place_is_no_order(question, is_ordered):
+    answers = answer_type("list", AnswerContext(question=question))
+    assert answers.same(answers.parse("b, a"), answers.parse_gold("a, b")) is not is_ordered
+
+
+@pytest.mark.parametrize("gold", ["无解", "v = 5 км/ч", "U_{вых} = 5", r"x=1 \text{ или } x=2"])
+def test_a_formula_may_hold_letters_of_any_script(gold):
+    answers = answer_type("formula")
+    assert answers.same(answers.parse(gold), answers.parse_gold(gold))
+
+
+@pytest.mark.parametrize("text", ["Площадь равна 5", "面积是 5", "المساحة تساوي 5"])
+def test_a_sentence_is_no_formula(text):
+    assert answer_type("formula").parse(text) is None
+
+
 def test_a_month_in_every_language_makes_a_date_only_with_a_day_or_year():
     answers = answer_type("date")
     for month, number in MONTHS.items():

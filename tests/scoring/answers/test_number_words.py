@@ -142,6 +142,20 @@ def test_null_of_json_is_no_zero(reply):
     assert number(reply, "Wie viele Katzen sind auf dem Bild?") is None
 
 
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ("The rating is 4.5/5.", 4.5),
+        (r"\frac{-3}{4}", -0.75),
+        (r"\frac{1+x}{2}", None),
+        (r"\frac{1.5}{2}", None),
+        ("10.5/2 is 5.25", 5.25),
+    ],
+)
+def test_a_divisor_is_no_answer(reply, value):
+    assert number(reply, "What is the rating?") == value
+
+
 @pytest.mark.parametrize("word", ["год", "livres", "once", "mil", "pies", "tum", "libra"])
 def test_a_name_that_is_another_word_is_no_unit(word):
     assert unit_named(word) is None

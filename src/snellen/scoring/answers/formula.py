@@ -24,9 +24,10 @@ _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S")
 _DROPPED, _PAIRS = terms(WORDS["only_typesetting"]), WORDS["typeset_alike"].split()
 _ALIKE = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
 _SCRIPTS = {"<super>": "^", "<sub>": "_"}
-_WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}")
-_LETTERS = re.compile(r"[\u0400-\u1eff\u3040-\ud7ff]{2}")
-"""Letters of which no formula is made: Cyrillic, Arabic, Chinese and the like."""
+_WORDS = re.compile(
+    r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}|[\u0400-\u1eff]{3,}[,.]?\s+[\u0400-\u1eff]{3,}|[\u3040-\ud7ff]{3}"
+)
+"""Words of a sentence: two of Latin, Cyrillic, Arabic and the like, or three letters of a script without blanks."""
 _TEXT = re.compile(r"\\(?:text|mathrm|operatorname)\s?\{[^{}]{0,80}\}")
 
 
@@ -46,7 +47,7 @@ class Formula(AnswerType):
     def parse(self, text: str) -> Expression | None:
         """Return the formula that a text is; None for words."""
         bare = _TEXT.sub(" ", text)
-        if len(text) > MOST_CHARACTERS or _WORDS.search(bare) or _LETTERS.search(bare):
+        if len(text) > MOST_CHARACTERS or _WORDS.search(bare):
             return None
         text = unicodedata.normalize("NFC", text).strip().strip("$").strip()
         tokens = _tokens(text.rstrip("."))

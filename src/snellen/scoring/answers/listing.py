@@ -24,11 +24,12 @@ _ARROWS = r"\s*(?:→|->|=>|⇒|>)\s*"
 _SEPARATORS = (r"\s*\n\s*", _ARROWS, r"\s*[;；]\s*", r"\s*[|｜]\s*", r"\s*[,，、،]\s*")
 _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECASE)
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
-_SIDE = (
-    "(?:links|rechts|oben|unten|gauche|droite|haut|bas|izquierda|derecha|arriba|abajo|esquerda|direita|cima|baixo|sinistra|destra|alto|basso"
-    "|boven|onder|beneden|lewej|prawej|góry|dołu)"
+_AXES = (
+    "(?:links|rechts|gauche|droite|izquierda|derecha|esquerda|direita|sinistra|destra|lewej|prawej)",
+    "(?:oben|unten|haut|bas|arriba|abajo|cima|baixo|alto|basso|boven|onder|beneden|góry|dołu)",
 )
-"""Directions, of which two tell an order: `de izquierda a derecha`."""
+_ALONG = "|".join(rf"{axis}(?: (?!(?:und|oder|et|ou|y|o|e|en|of|i|lub)\b)\w{{1,5}}){{1,2}} {axis}" for axis in _AXES)
+"""Two directions of one axis tell an order: `de izquierda a derecha`."""
 _ANY_ORDER = re.compile(
     r"\b(?:any|no particular|whatever) order|(?:beliebiger|egal\w*) Reihenfolge|Reihenfolge (?:ist )?(?:egal|gleich|beliebig)|任意顺序|順不同|順番は問"
     r"|\b(?:cualquier|qualquer|qualsiasi|quel|willekeurige|любом|dowolnej|sin|sem|senza|sans|без)\s(?:\w+\s)?(?:ord|volg|поряд|kolej)"
@@ -38,8 +39,8 @@ _ANY_ORDER = re.compile(
 _ORDER = re.compile(
     r"(?i)\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|\w*scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
     r"|\b(?:left|right|top|bottom|first|front|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到"
-    r"|\b(?:orden|ordre|ordem|ordine|volgorde|kolejno|порядк\w*|sırayla|orden\w*)\b|순서|順番|ترتيب|क्रम"
-    rf"|\b{_SIDE} (?:\w{{1,5}} )?{_SIDE}\b|\b(?:слева|справа|сверху|снизу|soldan|yukarıdan)\b"
+    r"|\b(?:orden|ordre|ordem|ordine|volgorde|kolejno|порядк\w*|sırayla|orden(?!ador)\w*)\b|순서|順番|ترتيب|(?<![^\s,])क्रम"
+    rf"|\b(?:{_ALONG}|arriba abajo|haut en bas|слева направо|справа налево|сверху вниз|снизу вверх|soldan sağa|sağdan sola|yukarıdan aşağı\w*)\b"
 )
 
 

@@ -277,7 +277,7 @@ class Number(AnswerType):
                 and len(numbers) > 1
                 and _PRONOUN.match(behind) is not None
             )
-            whole = pronoun or _WHOLE.search(near) is not None
+            whole = pronoun or _WHOLE.search(near) is not None or _is_divided(text, number, at + 1 == len(numbers))
             skipped = (
                 (skipped and joined)
                 or whole
@@ -402,6 +402,7 @@ _WHOLE = re.compile(
 )
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
+_DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
 _SPACED_MINUS = re.compile(r"[-−–] \d")
 _MINUS = re.compile(r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영하|零下|负|マイナス)\s?$", re.IGNORECASE)
@@ -453,6 +454,12 @@ def _number_heads(ascii_only: bool) -> tuple[str, ...]:
     words = {*ENGLISH_BELOW_HUNDRED, *_ZERO, *_NO, *heads(), *CJK_DIGITS}
     words |= {"a hundred", "dozen", "half", "quarter", "third", "十"}
     return tuple(word for word in words if not ascii_only or word.isascii())
+
+
+def _is_divided(text: str, number: Found, is_last: bool) -> bool:
+    """Return True for a divisor that ends the numbers, `4.5/5`, and a number within a dividend in brackets: `(1+x)/2`."""
+    is_divisor = is_last and _DIVISOR.search(_shortly_before(text, number.start)) is not None
+    return is_divisor or (in_brackets(text, number.start) and _DIVIDEND.match(text, number.end) is not None)
 
 
 def _shortly_before(text: str, place: int) -> str:

@@ -406,7 +406,7 @@ def _unquoted(reply: str, start: int, end: int) -> Span:
 
 def _bracketed(mark: re.Match[str], part: str) -> Iterator[tuple[str, int]]:
     """Yield a part of a fraction, in brackets where it is more than a number or a name: `(1+x)/2`."""
-    text, is_one = mark[part], mark[part].strip().replace(".", "").isalnum()
+    text, is_one = mark[part], re.fullmatch(r"\s*[-+−]?\w+\s*", mark[part]) is not None
     yield text if is_one else f"({text})", mark.start(part) - (not is_one)
 
 
