@@ -1,6 +1,6 @@
 """EASI results: one benchmark of one model, from Snellen's runs or from files of lmms-eval and VLMEvalKit.
 
-`locate_results` finds the answers, `snellen.easi.submit.score.score_result` scores them. Submissions and comparisons with
+`locate_results` finds the answers, `snellen.easi.score.score_result` scores them. Submissions and comparisons with
 EASI's published scores use the same type.
 """
 

@@ -1,7 +1,7 @@
 """The declaration of a benchmark that is a table: source, columns, prompt, scoring rule, figures.
 
 One form serves four users: a TOML of the package's catalogue, a set that other harnesses run too (`benchmarks/sets`), a
-user's own TOML, and a file without any declaration, whose columns `snellen.benchmarks.table.recognise` finds. There is no
+user's own TOML, and a file without any declaration, whose columns `snellen.benchmarks.table.columns.recognise` finds. There is no
 expression language: each key names one of a closed set of operations, and no cell is ever evaluated. The sections of a set
 alone are in `set_sections`.
 """

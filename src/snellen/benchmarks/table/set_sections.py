@@ -105,7 +105,7 @@ class Layout(Strict, frozen=True):
         options_in: where options stand in words: `text`, `pieces`.
         with_options: the kinds of questions that have options.
         unique_ids: of rows with one id the first is asked.
-        own: a function of `benchmarks/spatial/sources/own_rules.py`, for what no column says.
+        own: a function of `benchmarks/spatial/sources/rows.py`, for what no column says.
     """
 
     rows: Mapping[str, str | Cell] = {}
