@@ -437,7 +437,7 @@ def _scales(text: str) -> frozenset[int]:
     words = {word.text for word in words_of(text)}
     return frozenset(
         power
-        for word, power in (SCALES | scales()).items()
+        for word, power in {**SCALES, **scales()}.items()
         if (word in words and len(word) > 2) or (word > "\u2e7f" and word in text)
     )
 
