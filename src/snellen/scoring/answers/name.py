@@ -33,7 +33,7 @@ def words(name: str) -> tuple[str, ...]:
     """
     text = _JOINT.sub(" ", _POSSESSIVE.sub("", folded(name))).replace("&", " and ")
     stems = [stemmed(word) for word in _WORD.findall(text)]
-    if len(stems) > 1 and stems[0] in _ARTICLES and len(stems[1]) > 2 and stems[1].isalpha():
+    if len(stems) > 1 and stems[0] in _ARTICLES and len(stems[1]) > 1 and stems[1].isalpha():
         stems = stems[1:]
     return tuple(stems)
 
