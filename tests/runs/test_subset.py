@@ -444,8 +444,8 @@ def test_a_rule_of_adaptive_is_read_or_refused(value: int | str) -> None:
         rule = parse_adaptive(value)
     except UsageError:
         return
-    assert rule.count >= 2 and (rule.width is None or 0.0 < rule.width < 0.5)
-    assert parse_adaptive(str(rule)).count == rule.count
+    assert rule.most >= 2 and (rule.width is None or 0.0 < rule.width < 0.5)
+    assert parse_adaptive(str(rule)).most == rule.most
 
 
 def test_adaptive_needs_a_subset_with_as_many_items_and_scores_by_rules(made: Subset) -> None:

@@ -109,7 +109,7 @@ def run_spec(benchmark: str, model: str, settings: JudgeSettings) -> RunSpec:
     if isinstance(file := spec.get("subset"), str | Path):
         spec["subset"] = read_subset(file)
     if "adaptive" in spec and (rule := parse_adaptive(spec["adaptive"])).width is None:
-        spec["adaptive"] = rule.count
+        spec["adaptive"] = rule.most
     if spec.get("schema"):
         from snellen.benchmarks.structured import checked_schema
 
