@@ -33,8 +33,9 @@ def words(name: str) -> tuple[str, ...]:
     """
     text = _JOINT.sub(" ", _POSSESSIVE.sub("", folded(name))).replace("&", " and ")
     stems = [stemmed(word) for word in _WORD.findall(text)]
-    if len(stems) > 1 and stems[0] in _ARTICLES and len(stems[1]) > 1 and stems[1].isalpha():
-        stems = stems[1:]
+    if len(stems) > 1 and stems[0] in _ARTICLES:
+        is_word = len(stems[1]) > 1 and stems[1].isalpha()  # `A B` and `a 12` are names
+        stems = stems[is_word or (stems[0] == "the" and stems[1][:1].isalnum()) :]
     return tuple(stems)
 
 

@@ -158,7 +158,13 @@ def _short_text(said: Visible, first: Sentence, rest: str, kind: Text) -> Readin
     before = first.text[: found.start].rsplit(maxsplit=1)[-1:]
     in_front = said.reply[max(0, said.place(first.start, first.end)[0] - 1) : place[0]]
     if before and before[0].lower() in single_words("article") and "$" not in in_front:
-        also.append(f"{before[0]}{'' if before[0].endswith(chr(39)) else ' '}{raw}")
+        named = f"{before[0]}{'' if before[0].endswith(chr(39)) else ' '}{raw}"
+        if isinstance(kind, Name) and not kind.same(named, raw) and before[0].lower() in ("a", "an"):
+            start = len(first.text[: found.start].rstrip()) - len(before[0])
+            place = said.place(first.start + start, first.start + found.start)[0], place[1]
+            raw, also = said.reply[slice(*place)], []  # `a 12`: its first word is no article, but of the name
+        else:
+            also.append(named)
     if said.whole and not rest.strip() and found.start == 0 and first.text[found.end :].strip(" .!。！"):
         also.append(said.reply[slice(*line_span(said.reply, *said.whole))])  # `March 14, 1988`
     if rest.strip() and not (rest.startswith("\n") and first.text[0] == '"'):
