@@ -260,7 +260,7 @@ def test_the_record_names_decoder_resampler_and_versions_and_every_setting():
         "min_frames": None,
         "max_frames": None,
         "frame_places": None,
-        "timestamps": False,
+        "timestamps": None,
         "video": "frames",
         "min_pixels": None,
         "resize": "",

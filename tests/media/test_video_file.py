@@ -196,7 +196,6 @@ def test_a_rate_that_is_none_is_refused(rate):
         (MediaSettings(video="native", max_pixels=100), "--max-pixels"),
         (MediaSettings(video="native", format="png"), "--image-format"),
         (MediaSettings(video="native", frames=4), "--frames"),
-        (MediaSettings(video="native", fps=1.0), "--fps"),
     ],
 )
 def test_a_file_that_is_sent_as_it_is_cannot_be_changed_as_well(settings, flag):

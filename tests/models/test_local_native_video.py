@@ -51,7 +51,8 @@ def direct(own: Own, path: Path, *images: Image, rate: float | None = None):
         skipped = ("video_metadata", "do_sample_frames", "device", "do_convert_rgb", "input_data_format")
         settings = {name: getattr(video_processor, name, None) for name in names if name not in skipped}
         if rate is not None:
-            settings |= {"fps": rate, "num_frames": None}
+            both = settings.get("fps") is not None and settings.get("num_frames") is not None
+            settings |= {"fps": rate} | ({} if both else {"num_frames": None})
         return video_processor.sample_frames(metadata=metadata, **settings)
 
     frames, metadata = load_video(str(path), backend="pyav", sample_indices_fn=frames_of)

@@ -268,7 +268,7 @@ def drawn_shown(video: Video, settings: MediaSettings) -> list[ShownFrame]:
     total, timed = len(video.frames), settings.fps is not None or video.times or video.start is not None
     if (timed or settings.timestamps) and not video.fps > 0:
         raise MediaError(
-            f"a clip of {total} frames has no frame rate, and times of it are asked for",
+            f"a clip of {total} frames has no frame rate ({video.fps:g} a second), and times of it are asked for",
             "Use --frames in place of --fps, and --no-timestamps.",
         )
     tick = 1 / decimal(video.fps) if video.fps > 0 else Fraction(0)

@@ -90,7 +90,9 @@ def _sampled(video_processor: Any, metadata: Any, rate: float | None) -> list[in
     if rate is not None:
         if "fps" not in taken:
             raise ValueError("its rule takes no rate")
-        settings |= {"fps": rate, "num_frames": None}
+        # SmolVLM samples by a rate, up to a number; other rules take either.
+        number = settings.get("num_frames") if settings.get("fps") is not None else None
+        settings |= {"fps": rate, "num_frames": number}
     indices = video_processor.sample_frames(
         metadata=metadata, **{name: value for name, value in settings.items() if name in taken and name != "metadata"}
     )
