@@ -377,6 +377,7 @@ class WatchPoint(TypedDict):
     unanswered: int
     error: str
     exit_code: int
+    conditions: NotRequired[str]
 
 
 class WatchOutput(TypedDict):
