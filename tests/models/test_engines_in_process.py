@@ -203,8 +203,8 @@ async def test_answers_are_greedy_unless_something_else_is_requested(kind, folde
 
 async def test_a_schema_reaches_the_engine_in_its_own_form_and_only_where_there_is_one(kind, folder):
     schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
-    await ask(kind, folder, question(generation=Generation(reply_schema=schema)), question())
-    with_schema, without = sampling(kind, 1), sampling(kind, 2)
+    await ask(kind, folder, question("one?", generation=Generation(reply_schema=schema)), question("two?"))
+    with_schema, without = (sampling(kind, number) for number in sorted((1, 2), key=lambda at: text(kind, at)))
     sent = with_schema["structured_outputs"].json if kind == "vllm" else json.loads(with_schema["json_schema"])
     assert sent == schema and not {"structured_outputs", "json_schema"} & without.keys()
 

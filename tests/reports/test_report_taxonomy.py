@@ -251,4 +251,4 @@ def test_a_browser_shows_the_plots_of_a_taxonomy_in_its_colours_and_a_box_leads_
         assert shown.locator("#diagnosis table tbody tr").first.is_visible()
         box = shown.locator(".icicle a[href*='by.label=genus%200.0']").first
         shown.goto(f"{address}{box.get_attribute('href')}")
-        shown.wait_for_function("document.querySelectorAll('.card').length === 5")
+        shown.wait_for_function("() => document.querySelectorAll('.card').length === 5")

@@ -39,8 +39,8 @@ def query(page):
 @every_shape
 def test_the_page_fits_at_every_width_in_both_themes(browser, address, width, theme):
     with opened(browser, address, width=width, theme=theme) as page:
-        page.wait_for_function(
-            "[...document.querySelectorAll('.thumb img')].slice(0, 2).every((i) => i.complete && i.naturalWidth > 0)"
+        page.wait_for_function(  # of a function: the page's policy lets no expression be evaluated a second time
+            "() => [...document.querySelectorAll('.thumb img')].slice(0, 2).every((i) => i.complete && i.naturalWidth > 0)"
         )
         check_page(page)
         assert len(rows(page)) == 12

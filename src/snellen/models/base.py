@@ -367,7 +367,7 @@ class Model:
 
 HOOKS = (
     *("name", "in_flight", "seed", "price", "batch_limit", "supports", "identity", "attach", "hide", "preflight"),
-    *("answer", "answer_for", "request_identity", "batches", "executed", "drop_queued", "close"),
+    *("may_differ", "answer", "answer_for", "request_identity", "batches", "executed", "drop_queued", "close"),
 )
 
 
