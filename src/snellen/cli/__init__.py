@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (docs/errors.md lists them)."""
     # Imports make many objects and no garbage; collecting every 700 of them takes a tenth of a short command's time.
     gc.set_threshold(50_000, *gc.get_threshold()[1:])
+    # The threads of numpy's and scipy's OpenBLAS wait in a loop for 2^28 cycles each before they sleep: 0.1 s of CPU a pool.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
     from snellen.exit_signals import by_what, exit_status, occupy_closed_streams, status_of, terminated_like_ctrl_c
 
     try:
