@@ -355,8 +355,8 @@ def checked_reply(response: Response) -> Response:
 def recorded_response(response: Response) -> Response:
     """Return the response with its texts as results.jsonl can hold them."""
     names = ("text", "reasoning", "finish_reason", "model", "request_id", "empty")
-    before = tuple(getattr(response, name) for name in names)
-    after = tuple(recorded_text(text) if text else text for text in before)
+    before = [getattr(response, name) for name in names]
+    after = [recorded_text(text) if text else text for text in before]
     if after == before:
         return response
     # The tokens of a text that held a key hold its pieces.

@@ -110,9 +110,11 @@ class ServiceProtocol:
             ModelError: there is no answer.
         """
         response = self._read(data, latency_s, price, trace, request_id)
+        if response.text[:1].isalnum():
+            return response
         from snellen.scoring.replies.reply import silence  # readers of replies are no part of a start
 
-        if not response.text[:1].isalnum() and silence(response.text) == NOWHERE:
+        if silence(response.text) == NOWHERE:
             response = structs.replace(response, empty=place_of_text(self.row.protocol, data))
         return response
 
@@ -208,7 +210,10 @@ def service_name(kind: str, model: str, options: ModelOptions) -> str:
 
 def request_id(headers: Mapping[str, str]) -> str:
     """Return the provider's id of a request from the reply's headers; "" where there is none."""
-    return next((headers[name][:200] for name in REQUEST_ID_HEADERS if headers.get(name)), "")
+    for name in REQUEST_ID_HEADERS:
+        if value := headers.get(name):
+            return value[:200]
+    return ""
 
 
 def open_protocol(kind: str, model: str, options: ModelOptions) -> ServiceProtocol:

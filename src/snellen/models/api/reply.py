@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -143,11 +143,18 @@ def _count(value: Any) -> int:
 
 def lacking(table: Any, input_names: Sequence[str], output_names: Sequence[str]) -> Literal["", "input", "output"]:
     """Return the half of a usage object under none of whose names a count stands; "" where both halves or none is there."""
-    has_input, has_output = (
-        isinstance(table, dict) and any(str(table.get(name)).partition(".")[0].isdecimal() for name in names)
-        for names in (input_names, output_names)
-    )
+    if not isinstance(table, dict):
+        return ""
+    has_input, has_output = _has_count(table, input_names), _has_count(table, output_names)
     return "" if has_input == has_output else "output" if has_input else "input"
+
+
+def _has_count(table: Mapping[str, Any], names: Sequence[str]) -> bool:
+    for name in names:
+        value = table.get(name)
+        if (type(value) is int and value >= 0) or str(value).partition(".")[0].isdecimal():
+            return True
+    return False
 
 
 def broken_off(reason: str, words: Any, response: Response) -> ServerError:

@@ -193,10 +193,11 @@ class BodyWriter:
 
     async def _put_question(self, parts: Sequence[Part], draft: _Draft) -> None:
         """Add the parts of the last turn; its last image or video may be marked where a text follows it."""
-        last = max((at for at, part in enumerate(parts) if not isinstance(part, Text)), default=len(parts))
+        media = [at for at, part in enumerate(parts[:-1]) if not isinstance(part, Text)]
+        marks = self.marks_parts and self.prompt_cache != "off" and bool(media) and isinstance(parts[-1], Text)
         for at, part in enumerate(parts):
             await self._put(part, draft)
-            if at == last < len(parts) - 1 and self.marks_parts and self.prompt_cache != "off":
+            if marks and at == media[-1]:
                 draft.markable(self.marked(draft.last))
 
     def _ready(self, draft: _Draft) -> Body:
