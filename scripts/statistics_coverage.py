@@ -1,6 +1,6 @@
 """How often each kind of 95 % interval holds the true value, and how often a detectable difference is detected, by simulation.
 
-Usage: python scripts/statistics_coverage.py [--draws 4000] [--jobs 2] [--family NAME ...]
+Usage: python scripts/statistics_coverage.py [--draws 1000] [--jobs 2] [--family NAME ...]
 
 Writes docs/statistics-coverage.md and docs/images/statistics-coverage.svg. A cell is a family of intervals, a design and true
 values; its coverage is the share of experiments with an interval whose interval holds the truth. tests/scoring draws a small
