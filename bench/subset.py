@@ -28,6 +28,7 @@ from snellen.scoring.statistics.item_response import (
     next_items,
     rest_of,
     select_items,
+    variance_outside,
 )
 
 WORLDS = ("2PL", "guessing", "3 abilities")
@@ -85,12 +86,12 @@ def measure(
     fit, folds = fits(world, models, seed)
     left = leave_one_out(answers[:models], size, seed, folds)
     selected: NDArray[np.intp] = select_items(fit, size)
-    rest = rest_of(fit, selected)
+    rest, outside = rest_of(fit, selected), variance_outside(fit, folds, selected)
     rng = np.random.default_rng(seed)
     errors, held, plain, used = [], [], [], []
 
     def estimated(values: Floats) -> WholeScore:
-        estimate = estimate_whole(fit.a[selected], fit.d[selected], rest, ITEMS, values)
+        estimate = estimate_whole(fit.a[selected], fit.d[selected], rest, ITEMS, values, outside)
         assert estimate is not None
         return estimate
 

@@ -32,6 +32,7 @@ from snellen.scoring.statistics.item_response import (
     likeliest,
     rest_of,
     select_items,
+    variance_outside,
 )
 from snellen.types import Prompt, Sample, Score, Text
 
@@ -97,6 +98,23 @@ def test_the_estimate_is_nearer_than_random_items_and_its_intervals_hold(bench: 
         left = np.mean([each[3] for each in runs])
         assert 0.6 < left / error < 1.6, "the error by leaving models out is that of other models"
     assert np.mean(every) > 0.93
+
+
+def test_intervals_hold_the_scores_of_models_beyond_all_fitted_ones(bench: ModuleType) -> None:
+    held = [
+        bench.measure("2PL", 12, size, 1, unlike=end)[1] for size in (50, 100) for end in ("far below", "far above")
+    ]
+    assert np.mean(held) > 0.95, "75 and 53 % of those far below without the variance of extrapolated curves"
+
+
+def test_extrapolated_curves_have_a_variance_and_others_none() -> None:
+    *_, answers = known(10, 120, 3)
+    fit, folds = fit_folds(answers)
+    variance = variance_outside(fit, folds, select_items(fit, 20))
+    beyond = (fit.ability.min() > ABILITIES) | (fit.ability.max() < ABILITIES)
+    assert (variance[beyond] > 0.0).all() and not variance[~beyond].any()
+    none = variance_outside(fit, folds, np.arange(120))
+    assert not none.any(), "where all items are asked nothing is extrapolated"
 
 
 def test_the_factor_is_students_quantile_and_grows_with_misfit() -> None:

@@ -68,6 +68,7 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         total: number of items of the benchmark.
         items: those that are asked, in the order of the benchmark.
         rest: [101] expected mean score over the other items, at abilities from -5 to 5.
+        outside: [101] variance of `rest` at abilities beyond those of the fitted models; empty: 0, as in older files.
         factor: half the width of a 95 % interval, in standard errors.
         models: names of the models that were fitted.
         copies: models that hardly differ from one of these, and are fitted as one with it: their names to its name.
@@ -85,6 +86,7 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     total: int
     items: tuple[SubsetItem, ...]
     rest: tuple[float, ...]
+    outside: tuple[float, ...] = ()
     factor: float
     models: tuple[str, ...]
     copies: Mapping[str, str] = {}
@@ -94,8 +96,9 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def digest(self) -> str:
         """Return 16 hexadecimal digits over the content, for the fingerprint of a run."""
         content = msgspec.to_builtins(self)
-        if not self.copies:  # the digest of files that were made before there were any
-            del content["copies"]
+        for later in ("copies", "outside"):
+            if not content[later]:  # the digest of files that were made before there were any
+                del content[later]
         return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=8).hexdigest()
 
     def fault(self) -> str:
@@ -110,6 +113,8 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             and all(item.a > 0.0 for item in self.items),
             f"a curve of {len(self.rest):,} points from 0 to 1; {CURVE} were expected": len(self.rest) == CURVE
             and all(0.0 <= each <= 1.0 for each in self.rest),
+            "variances out of range": len(self.outside) in (0, CURVE)
+            and all(0.0 <= each <= 1.0 for each in self.outside),
             f"an interval of {self.factor} standard errors": 0.0 < self.factor < 1e6,
         }
         return next((said for said, holds in checks.items() if not holds), "")
@@ -344,7 +349,8 @@ def _whole(subset: Subset, values: Floats) -> WholeScore | None:
 
     from snellen.scoring.statistics.item_response import estimate_whole
 
-    return estimate_whole(*_parameters(subset), np.array(subset.rest), subset.total, np.clip(values, 0.0, 1.0))
+    rest, outside = np.array(subset.rest), np.array(subset.outside or 0.0)
+    return estimate_whole(*_parameters(subset), rest, subset.total, np.clip(values, 0.0, 1.0), outside)
 
 
 def _value(answer: ScoredAnswer) -> float:

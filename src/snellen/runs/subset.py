@@ -19,10 +19,12 @@ from snellen.runs.scoring import profiles_of
 from snellen.scoring.statistics.item_response import (
     Floats,
     counted_as,
-    fit_for_size,
+    fit_folds,
     item_scores,
+    leave_one_out,
     rest_of,
     select_items,
+    variance_outside,
 )
 from snellen.text import pretty_json
 
@@ -73,7 +75,8 @@ def make_subset(
         )
     models, scores, copies = _distinct(*_scores(opened, name, ids))
     _require_models(len(models), ", where those whose scores hardly differ count as one")
-    fit, left = fit_for_size(scores, size, seed)
+    fit, folds = fit_folds(scores, seed)
+    left = leave_one_out(scores, size, seed, folds)
     selected = np.sort(select_items(fit, size))
     return Subset(
         benchmark=subject.name,
@@ -86,6 +89,7 @@ def make_subset(
         total=len(ids),
         items=tuple(SubsetItem(ids[at], round(float(fit.a[at]), 5), round(float(fit.d[at]), 5)) for at in selected),
         rest=tuple(round(float(share), 6) for share in rest_of(fit, selected)),
+        outside=tuple(round(float(each), 8) for each in variance_outside(fit, folds, selected)),
         factor=round(left.factor, 4),
         models=tuple(models),
         copies=copies,

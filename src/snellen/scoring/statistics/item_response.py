@@ -273,7 +273,9 @@ class WholeScore:
     error: float
 
 
-def estimate_whole(a: Floats, d: Floats, rest: Floats, total: int, scores: Floats) -> WholeScore | None:
+def estimate_whole(
+    a: Floats, d: Floats, rest: Floats, total: int, scores: Floats, outside: Floats | float = 0.0
+) -> WholeScore | None:
     """Estimate the mean score over all items from the answers to some; None without any.
 
     Args:
@@ -281,6 +283,7 @@ def estimate_whole(a: Floats, d: Floats, rest: Floats, total: int, scores: Float
         rest: [101] expected mean score over the other items, at each of ABILITIES; 0 where there are none.
         total: number of all items.
         scores: [k] 0 to 1, NaN where there is no answer.
+        outside: [101] variance of `rest`, from `variance_outside`.
     """
     answered = ~np.isnan(scores)
     if not answered.any():
@@ -293,7 +296,8 @@ def estimate_whole(a: Floats, d: Floats, rest: Floats, total: int, scores: Float
     value = float(weight @ whole)
     # The answers that were not asked vary by p (1 - p) each; that of their mean p is the most that it can be.
     varying = others * rest * (1.0 - rest) + (not_asked * (1.0 - not_asked)).sum(axis=0)
-    return WholeScore(value, float((weight @ (whole - value) ** 2 + weight @ varying / total**2) ** 0.5))
+    variance = (whole - value) ** 2 + varying / total**2 + outside * (others / total) ** 2
+    return WholeScore(value, float((weight @ variance) ** 0.5))
 
 
 def ability_weights(chance: Floats, scores: Floats) -> Floats:
@@ -383,12 +387,6 @@ def half_width(ratio: Floats) -> float:
     return float(t_quantile(degrees) * max(1.0, np.sqrt((ratio**2).mean())) * bound)
 
 
-def fit_for_size(scores: Floats, size: int, seed: int = 0) -> tuple[ItemFit, LeftOut]:
-    """Return the fit by the likeliest spread of log a, and the errors of its estimates from so many items."""
-    fit, folds = fit_folds(scores, seed)
-    return fit, leave_one_out(scores, size, seed, folds)
-
-
 def fit_folds(scores: Floats, seed: int = 0) -> tuple[ItemFit, list[ItemFit]]:
     """Return the fit of all models, and for each model that of the others, each by its likeliest spread of log a."""
     fits, folds = [fit_items(scores, seed, spread_of_log_a=spread) for spread in SPREADS], []
@@ -435,3 +433,18 @@ def rest_of(fit: ItemFit, selected: NDArray[np.intp]) -> Floats:
     if not others:
         return np.zeros(len(ABILITIES))
     return np.asarray(np.clip((fit.sum_of_chances() - fit.chances(selected).sum(axis=0)) / others, 0.0, 1.0))
+
+
+def variance_outside(fit: ItemFit, folds: Sequence[ItemFit], selected: NDArray[np.intp]) -> Floats:
+    """Return the jackknife variance of `rest_of` at the ABILITIES beyond those of all fitted models, [101]; else 0.
+
+    Between them leaving out one model tells the error. Beyond them the curves are extrapolated, and depend on single models.
+
+    Args:
+        fit: of all models.
+        folds: [m] fits, each without one model.
+        selected: items that are asked.
+    """
+    variance = (len(folds) - 1) * np.var([rest_of(fold, selected) for fold in folds], axis=0)
+    inside = (fit.ability.min() <= ABILITIES) & (fit.ability.max() >= ABILITIES)
+    return np.where(inside, 0.0, variance)
