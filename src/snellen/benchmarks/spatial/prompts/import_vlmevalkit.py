@@ -115,8 +115,8 @@ RECIPES: Mapping[str, Recipe] = {
     ),
 }
 """By set; `site, videos` is the other half of SITE. VSI-Debiased is asked in VSI-Bench's words."""
-IN_ROWS = {"mmsi-video-bench": {"text": "{system_prompt}\n{task_prompt}{user_prompt}{format_prompt}"}}
-"""Templates of sets whose words stand in the rows of their tables."""
+IN_ROWS = ("mmsi-video-bench",)
+"""Sets whose words stand in the rows of their tables."""
 
 
 def read(path: Path) -> Imported:
@@ -143,7 +143,7 @@ def read(path: Path) -> Imported:
     words = {name: each for name, each in words.items() if name not in faults}
     if not words:
         raise DataError(f"{folder}: no prompt of it could be read: {next(iter(faults.values()))}", HOW_TO_GET)
-    words |= {name: structs.replace(default_words(FORM, name), **texts) for name, texts in IN_ROWS.items()}
+    words |= {name: default_words(FORM, name) for name in IN_ROWS}
     remarks = [f"{name}: {why}; the file has no words for it" for name, why in faults.items()]
     return Imported(words, tuple(faults), tuple(remarks), version_of(folder), FORM)
 

@@ -109,7 +109,7 @@ def _clips(given: Given, text: str, shown: list[Part]) -> list[Part]:
         return [Image(Unreadable(given.question.id, error.message, error.hint)), Text(text)]
     clips = [[Image(clip[at]) for at in places] for clip, places in zip(given.segments, chosen, strict=True)]
     references = list(shown)
-    whole = "{system_prompt}" in given.words.text  # the kit's own words: one text, of which it sends blank pieces too
+    whole = "{system_prompt}" in given.words.text  # as the kit: one text, of which it sends blank pieces too
     system = "" if whole else given.question.pieces.get("system_prompt", "")
     parts: list[Part] = [Text(system)] if system.strip() else []
     pieces = _MARK.split(text)
