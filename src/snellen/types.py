@@ -277,8 +277,9 @@ class MediaSettings(Struct, frozen=True, omit_defaults=True):
     mask: Annotated[
         str,
         Setting(
-            "Masks of the objects, for --corrupt: pictures under the images' names, light on the object.",
-            value="FOLDER",
+            "Masks of the objects, for --corrupt, light on the object: a folder of pictures under the images' names, or the "
+            "column of a table.",
+            value="FOLDER|COLUMN",
         ),
     ] = ""
     window: Annotated[

@@ -301,13 +301,14 @@ class MediaOptions:
                 f"--frames {self.frames} has no effect on it.",
                 "Omit one of them.",
             )
+        mask = Path(self.mask).expanduser()
         return check_settings(
             MediaSettings(
                 **values(self, but=("image_format", "blank_images", "corrupt", "mask")),
                 format=self.image_format,
                 blank=self.blank_images,
                 corrupt=",".join(self.corrupt or ()),
-                mask=str(Path(self.mask).expanduser().absolute()) if self.mask else "",
+                mask=str(mask.absolute()) if self.mask and mask.exists() else self.mask,
             )
         )
 

@@ -238,6 +238,12 @@ def perform_call(
     with contextlib.ExitStack() as stack:
         if checks is not None:
             stack.enter_context(checks.errors(f"run {' '.join(names)}"))
+        specs = [
+            spec
+            if each.with_media is None
+            else structs.replace(spec, data=each.with_media(spec.data, base.options.media))
+            for spec, each in zip(specs, benchmarks, strict=True)
+        ]
         faults = _check(specs, benchmarks, folders, output.profile, dry_run=options.dry_run)
         subjects = [(each, spec.data) for spec, each in zip(specs, benchmarks, strict=True)]
         asked = asked_after_runs(judging, call.readers, subjects, base.options)
@@ -307,8 +313,6 @@ def _check(
     faults: dict[Path, PluginError] = {}
     for spec, benchmark, folder in zip(specs, benchmarks, folders, strict=True):
         require_profile(spec, benchmark, profile)
-        if benchmark.with_media is not None:
-            benchmark.with_media(spec.data, spec.options.media)
         if not dry_run:
             require_run_folder(folder)
         if len(specs) > 1:  # a benchmark without its data is refused before another one is paid for

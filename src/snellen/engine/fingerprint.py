@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from snellen import __version__
 from snellen.benchmarks.base import Benchmark
@@ -45,11 +44,11 @@ def identity(spec: RunSpec, benchmark: Benchmark, model: Model) -> dict[str, Any
     }
     if picks:
         parts["frames"] = picks
-    if mask := spec.options.media.mask:
+    if (mask := spec.options.media.mask) and "mask" not in spec.data.options:  # a column of masks is part of the data
         if not Path(mask).is_dir():
             raise UsageError(
                 f"--mask {mask} is {'a file' if Path(mask).exists() else 'not there'}; a folder of masks was expected",
-                "Name the folder; a mask in it has the path of its image or the end of it. No column of a table names masks.",
+                "Name the folder; a mask in it has the path of its image or the end of it.",
             )
         parts["masks"] = content_digest(mask)
     return parts
@@ -62,7 +61,7 @@ def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
         "benchmark_version": benchmark.version,
         "data_options": dict(spec.data.options),
         "generation": spec.options.generation,
-        "media": structs.replace(spec.options.media, mask=""),  # masks count by their content
+        "media": spec.options.media,
         "seed": spec.data.seed,
         "repeats": spec.repeats,
     }
@@ -71,8 +70,9 @@ def settings_identity(spec: RunSpec, benchmark: Benchmark) -> dict[str, Any]:
 
 def _plain(parts: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(parts, enc_hook=str)
-    for media in (plain.get("media"), plain.get("model", {}).get("media")):
-        if media and media.get("frames") == FRAMES:
+    for media in (plain.get("media") or {}, plain.get("model", {}).get("media") or {}):
+        media.pop("mask", None)  # masks count by their content
+        if media.get("frames") == FRAMES:
             del media["frames"]  # earlier versions did not tell it from no number
     return plain
 

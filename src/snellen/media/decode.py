@@ -16,8 +16,8 @@ Rules of decoding, part of every run's record (`describe`):
 - Exif orientation is applied, then `corrupt` (snellen.media.corruptions). Images are made smaller (Pillow, bicubic with
   antialiasing), never larger.
 
-Masks of the shown objects (`--mask`): a folder of pictures, light where the object is.
-A mask bears the path of its image, or the end of it: `segmentations/017.Cardinal/Cardinal_1.png` belongs to
+Masks of the shown objects (`--mask`): pictures, light where the object is, that a table names (`MaskedImage`) or that lie in a folder.
+There a mask bears the path of its image, or the end of it: `segmentations/017.Cardinal/Cardinal_1.png` belongs to
 `CUB_200_2011/images/017.Cardinal/Cardinal_1.jpg` under `--mask segmentations`, as CUB-200-2011's own masks do. The longest end
 that is there counts. Pixels of 128 and more are the object: CUB's masks count the annotators who marked a pixel.
 """
@@ -197,7 +197,25 @@ def open_image(image: Image, settings: MediaSettings, limit: int | None = None) 
     header = checked_header(data, key, pixel_limit() if limit is None else limit)
     if settings.corrupt and getattr(image.blob, "made_with", None) == settings:
         settings = structs.replace(settings, corrupt="")
-    return render(data, header, key, settings, limit)
+    return render(data, header, key, settings, limit, getattr(image.blob, "mask", None))
+
+
+class MaskedImage(Struct, frozen=True):
+    """An image with the mask of its object, for operations of `corrupt` with a region."""
+
+    image: Blob
+    mask: Blob
+
+    @property
+    def key(self) -> str:
+        return f"{self.image.key}, mask {self.mask.key}"
+
+    @property
+    def quick(self) -> bool:
+        return getattr(self.image, "quick", False)
+
+    def read(self) -> bytes:
+        return self.image.read()
 
 
 def open_alpha(data: bytes) -> PillowImage | None:
@@ -211,47 +229,60 @@ def open_alpha(data: bytes) -> PillowImage | None:
     return None if found.getchannel("A").getextrema() == (255, 255) else found
 
 
-def render(data: bytes, header: Header, key: str, settings: MediaSettings, limit: int | None = None) -> PillowImage:
-    """Decode, rotate upright, corrupt and fit an image whose header was checked. Raises MediaError."""
+def render(
+    data: bytes,
+    header: Header,
+    key: str,
+    settings: MediaSettings,
+    limit: int | None = None,
+    mask: Blob | None = None,
+) -> PillowImage:
+    """Decode, rotate upright, corrupt and fit an image whose header was checked. Raises MediaError.
+
+    `mask` is that of its object; None: looked for in the folder of the settings.
+    """
     from PIL import Image as pillow
 
     if settings.blank:
         return pillow.new("RGB", fitted(*header.upright_size, settings), GREY)
     image = _decoded(data, header, key, settings, pixel_limit() if limit is None else limit)
     if settings.corrupt:
-        mask = _mask(image.size, key, settings, limit) if corruptions.masked(settings.corrupt) else None
-        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data), mask)
+        region = _region(image.size, key, settings, limit, mask) if corruptions.masked(settings.corrupt) else None
+        image = corruptions.corrupted(image, settings.corrupt, corruptions.content(data), region)
     size = fitted(*image.size, settings)
     if size != image.size:
         image = image.resize(size, pillow.Resampling.BICUBIC)
     return image.convert("RGB") if image.mode == "RGBX" else image
 
 
-def _mask(size: tuple[int, int], key: str, settings: MediaSettings, limit: int | None) -> PillowImage:
+def _region(
+    size: tuple[int, int], key: str, settings: MediaSettings, limit: int | None, given: Blob | None
+) -> PillowImage:
     """Return the mask of an image, 255 where the object is and 0 elsewhere.
 
     Raises:
         MediaError: there is none, it has another size, or no pixel of it is the object.
     """
-    path = mask_file(Path(settings.mask), key)
-    if path is None:
+    path = None if given else mask_file(Path(settings.mask), key)
+    if given is None and path is None:
         raise MediaError(
             f"image {key}: there is no mask for it in --mask {settings.mask}",
             "A mask bears the path of its image, or its end, with an ending of its own: birds/7.png for birds/7.jpg.",
         )
-    data, name = path.read_bytes(), f"{path}, the mask of {key}"
+    data, place = (given.read(), given.key) if path is None else (path.read_bytes(), str(path))
+    name = f"{place}, the mask of {key}"
     header = checked_header(data, name, pixel_limit() if limit is None else limit)
     mask = render(data, header, name, MediaSettings(), limit).convert("L")
     if mask.size != size:
         raise MediaError(
-            f"image {key}: its mask {path} has {mask.width} x {mask.height} pixels, and the upright image "
+            f"image {key}: its mask {place} has {mask.width} x {mask.height} pixels, and the upright image "
             f"{size[0]} x {size[1]}",
             "Give masks of the size of their images.",
         )
     mask = mask.point([255 * (value >= OBJECT_FROM) for value in range(256)])
     if mask.getextrema() == (0, 0):
         raise MediaError(
-            f"image {key}: no pixel of its mask {path} is the object",
+            f"image {key}: no pixel of its mask {place} is the object",
             f"Pixels of {OBJECT_FROM} and more of 255 are; multiply a mask of 0 and 1 by 255.",
         )
     return mask

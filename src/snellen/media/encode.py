@@ -79,15 +79,17 @@ def encode(blob: Blob, settings: MediaSettings, limit: int | None = None) -> Enc
 
 def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | None = None) -> Encoded:
     """Encode bytes that were already read from the blob, as `encode`."""
-    key = blob.key
+    key, mask = blob.key, getattr(blob, "mask", None)
     header = decode.checked_header(data, key, decode.pixel_limit() if limit is None else limit)
     # A video frame was made under these very settings; encoding it again would only lose quality.
     reason = "" if getattr(blob, "made_with", None) == settings else why_changed(header, settings)
     if not reason and not header.complete:
-        decode.render(data, header, key, settings, limit)  # the end mark is missing: raises unless all pixels are there
+        decode.render(
+            data, header, key, settings, limit, mask
+        )  # the end mark is missing: raises unless all pixels are there
     if not reason:
         return _packed(data, header.format, *header.upright_size)
-    image = decode.render(data, header, key, settings, limit)
+    image = decode.render(data, header, key, settings, limit, mask)
     kind = _KEPT.get(header.format, "png") if settings.format == "original" else settings.format
     return _packed(compress(image, kind, settings.quality), kind, *image.size, reason)
 

@@ -77,7 +77,7 @@ def check_settings(settings: MediaSettings) -> MediaSettings:
         )
     if bool(settings.mask) != (bool(spelling) and corruptions.masked(spelling)):
         raise UsageError(
-            "--mask FOLDER and an operation with @object or @background in --corrupt need each other.",
+            "--mask and an operation with @object or @background in --corrupt need each other.",
             "Example: --corrupt grey@background --mask masks/.",
         )
     return settings if spelling == settings.corrupt else structs.replace(settings, corrupt=spelling)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from snellen.benchmarks.table.declaration import declaration
 from snellen.easi.names import chosen
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.scoring.scores import ScoreBuilder
+from snellen.types import Text
 
 
 def figures(name: str, path: Path, replies: dict[str, str], profile: str = "easi") -> dict[str, float | None]:
@@ -162,6 +166,52 @@ def test_figures_of_corecognition_by_concept_and_stage(tmp_path: Path) -> None:
     assert values["Stage Sensorimotor_accuracy"] == 0.5 and values["Boundary_accuracy"] == 0.0
     asked = Data(path=path, options={"subset": "stage formal operational"})
     assert [sample.id for sample in registry.find("corecognition").samples(asked)] == ["a2"]
+
+
+def test_corecognition_is_read_from_the_authors_archive_with_its_clips_at_their_places(tmp_path: Path) -> None:
+    rows = [
+        (
+            "a1",
+            "MC",
+            "<image-placeholder: p1.png>\nWhich is it?",
+            "p1.png",
+            "",
+            "B",
+            "{'A': 'a cup', 'B': '3', 'C': nan}",
+        ),
+        ("a2", "TF", "<image-placeholder: p2.png> then <video-placeholder: c1.mp4>: still there?", "", "", "NO", ""),
+        ("a3", "MC", "Which of A. a cup B. a dog?", "p1.png; p2.png", "", "A", "{'A': 'a cup', 'B': 'a dog'}"),
+        ("a4", "TF", "<video-placeholder: c1.mp4>Is it there?", "", "c1.mp4", "YES", "{'A': nan}"),
+        ("a5", "MC", "Which?", "gone.png", "", "A", "{'A': 'x', 'B': 'y'}"),
+    ]
+    table = io.StringIO()
+    csv.writer(table).writerows([("id", "type", "question", "images", "videos", "answer", "choices"), *rows])
+    folder = "CoreCognition_20250622"
+    media = {f"{folder}/media/p{at}.png": official_drawn.picture(at) for at in (1, 2)}
+    official_drawn.packed(
+        path := tmp_path / f"{folder}.zip",
+        {f"{folder}/CoreCognition.csv": table.getvalue().encode(), f"{folder}/media/c1.mp4": b"a clip", **media},
+    )
+    samples = {one.id: one for one in registry.find("corecognition").samples(Data(path=path))}
+    shown = {
+        name: [part.text if isinstance(part, Text) else type(part).__name__ for part in one.prompt.parts]
+        for name, one in samples.items()
+    }
+    assert shown == {
+        "a1": ["Image", "Which is it?\nA. a cup\nB. 3"],
+        "a2": ["Image", "then", "Video", ": still there?"],
+        "a3": ["Image", "Image", "Which of A. a cup B. a dog?"],
+        "a4": ["Video", "Is it there?"],
+        "a5": ["Image", "Which?\nA. x\nB. y"],
+    }
+    assert (samples["a1"].target, samples["a2"].target, samples["a4"].target) == ("B", False, True)
+    assert samples["a1"].options == {"A": "a cup", "B": "3"}
+    with pytest.raises(DataError, match=r"gone\.png"):
+        samples["a5"].prompt.parts[0].blob.read()
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    again = registry.find("corecognition").samples(Data(path=tmp_path / "unpacked"))
+    assert [one.id for one in again] == list(samples)
 
 
 def test_a_set_that_vlmevalkit_has_no_table_of_names_none_in_its_messages(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from snellen.scoring.rubric import ROW_QUESTION
 from snellen.types import Blob, Kind, Prompt, Sample
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 UNKNOWN_OPTIONS = dict.fromkeys("ABCD", "")
 _LETTERED = re.compile(r"^\s*\(?([A-Z])\s*[.):：]\s*", re.DOTALL)
 _HEAD = re.compile(r"(?:^|(?<=[\s,;]))\(?([A-J])\s*[.:)：]\s+")
@@ -63,7 +64,7 @@ class SpatialQuestion(Struct, frozen=True):
 
 
 class ShownMedia(Struct, frozen=True):
-    """The media of a question, not read yet: images in order, or a video, or clips that are given as frames."""
+    """The media of a question, not read yet: images (and clips) in order, or a video, or clips that are given as frames."""
 
     images: tuple[Blob, ...] = ()
     video: Blob | None = None

@@ -46,11 +46,11 @@ from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
 from snellen.scoring.rules.documents import require_packages
 from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
 from snellen.sources.hub import HUB
-from snellen.types import Prompt, Sample
+from snellen.types import MediaSettings, Prompt, Sample
 
 VERSION = "1"
 PROFILES = {"strict": "the one answer that the reply names; no answer and two answers are worth 0"}
-TILES = "tiles"
+TILES, MASK = "tiles", "mask"
 OPTIONS: Mapping[str, str] = {
     "map": "columns by role: question=prompt,answer=label,options=choices,category=topic,image=left+right",
     "circular": "true: ask each choice question in every rotation of its options",
@@ -62,6 +62,7 @@ OPTIONS: Mapping[str, str] = {
     "subtitles": "of videos, where a column has them: frames (those spoken at the frames), full, between (the frames), intervals, off",
     DPI: "resolution of the pages of PDFs in pixels an inch; default: 144, or what is declared",
     MOST: "how many pages of a PDF are sent at most, the first ones; default: 120, or what is declared",
+    MASK: "the column with the masks of the images' objects, as --mask names it",
     TILES: "COLUMNSxROWS: show behind each image its tiles in full resolution, row by row",
     "file": "the table in a folder, an archive or a data set of the hub",
     "config": "the configuration of a data set of the hub",
@@ -155,6 +156,7 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         notices=lambda data: _notices(table.survey(data)),
         cluster="image",
         table=table,
+        with_media=_with_masks,
         rubric=rubric,
         ruled_correct=lambda sample, reply: rubric(sample) is not None and is_reference(sample, reply),
         rule_first=True,
@@ -166,6 +168,13 @@ def benchmark_of(declaration: Declaration, base: Path = Path()) -> Benchmark:
         examples=_examples(declaration.examples, base),
         settings={name: value for name, value in structs.asdict(declaration.run).items() if value is not None},
     )
+
+
+def _with_masks(data: Data, media: MediaSettings) -> Data:
+    """Return the data with the column that `--mask` names where it is no folder."""
+    if not media.mask or Path(media.mask).exists():
+        return data
+    return structs.replace(data, options={**data.options, MASK: media.mask})
 
 
 def _with_faults(profiles: Mapping[str, str], faults: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

@@ -134,6 +134,7 @@ OWN_NAMES = (
     "image",
     "pages",
     "frame",
+    "object_mask",
     "video",
     "question",
     "options",

@@ -122,6 +122,7 @@ def _columns(surveyed: Survey) -> Iterator[str]:
         "image",
         "pages",
         "frame",
+        "object_mask",
         "video",
         *OF_CLIPS,
         "hint",

@@ -44,7 +44,7 @@ from snellen.benchmarks.table.rows import plain_text
 from snellen.benchmarks.table.stacks import clip_of, frames_named, stack_of
 from snellen.benchmarks.table.wording import is_plain, may_hold_mark, numbered_marks, placed, question_text
 from snellen.errors import DataError, MediaError
-from snellen.media.decode import open_alpha, open_image
+from snellen.media.decode import MaskedImage, open_alpha, open_image
 from snellen.media.subtitles import SUBTITLE_SUFFIXES, seconds_of
 from snellen.scoring.answers import AnswerContext, GoldError, kinds
 from snellen.scoring.areas import mask_runs
@@ -154,6 +154,7 @@ class QuestionReader:
         self._answer = joined_columns(readers["answer"], rows["answer"])
         self._rubric, self._hint = readers.get(RUBRIC), readers.get("hint")
         self._history, self._system = readers.get("history"), readers.get("system")
+        self._mask = readers.get("object_mask")
         self._declared = rules.declared
         self._as_written = bool(rules.declaration.eval_task) and "options" not in rows
         self._has_media = "image" in rows or "video" in rows
@@ -225,6 +226,8 @@ class QuestionReader:
             answer, kind, known = (
                 (cell, rules.open_kind, {}) if self._as_written else _open_answer(cell, text, wanted, rules)
             )
+        if self._mask is not None:
+            images = _masked(images, self._mask(row, number), self._root)
         hint = "" if self._hint is None else plain_text(self._hint(row, number))
         history = () if self._history is None else turns_of(self._history(row, number))
         question = Question(
@@ -271,6 +274,17 @@ def _region_in(cell: Any, kind: str) -> Any:
     if cell in (None, "", ()) or (cell == [] and kind != "boxes"):
         raise CellError("it has no answer")
     return cell
+
+
+def _masked(images: tuple[Blob, ...], cell: Any, root: ImageRoot) -> tuple[Blob, ...]:
+    """Return the images of a row with the masks of a cell. Raises CellError where there is not one for each."""
+    try:
+        masks = images_of(cell, root)
+    except CellError as error:
+        raise CellError(f"its mask: {error.message}") from error
+    if len(masks) != len(images):
+        raise CellError(f"it has {len(images)} images and {len(masks)} masks; one for each was expected")
+    return tuple(map(MaskedImage, images, masks))
 
 
 def _mask_of(cell: Any, root: ImageRoot, above: int, size: tuple[int, int] | None, *, may_be_empty: bool) -> str:

@@ -75,6 +75,7 @@ from snellen.benchmarks.table.rows import (
 from snellen.benchmarks.table.rows import columns_of as header_of
 from snellen.benchmarks.table.wording import is_plain, lists_options
 from snellen.errors import DataError, UsageError
+from snellen.media.decode import MaskedImage
 from snellen.media.pdf import PdfPage
 from snellen.scoring.coordinates import SIDES
 from snellen.scoring.grounding import blob_size
@@ -305,6 +306,8 @@ class _Surveyor:
             raise DataError(f"{table.name}: {reason}", "Check the file." if first is None else first.hint)
         try:
             recognised = self._recognised(table, head)
+            recognised.rows |= (masks := self._column_of_masks(table, head))
+            recognised.unused = tuple(name for name in recognised.unused if name not in masks.values())
         except UsageError as error:
             raise _with_sheets(error, table.other_sheets) from error
         recognised.notes[:0] = table.notes
@@ -389,6 +392,15 @@ class _Surveyor:
         if constant:
             recognised.rows["question"] = Cell(text=constant)
         return recognised
+
+    def _column_of_masks(self, table: Rows, head: Sequence[Row]) -> dict[str, CellSpec]:
+        """Return the column of masks that the user chose, by its role. Raises UsageError where there is none."""
+        text, columns = self.data.options.get("mask", ""), header_of(table.header, head)
+        if not text or text in columns:
+            return {"object_mask": text} if text else {}
+        raise UsageError(
+            f"--mask {text}: neither a folder nor a column of {table.name}", f"Columns are {', '.join(columns[:40])}."
+        ).near(text, columns)
 
     def _chosen_kind(self, table: Rows, head: Sequence[Row]) -> dict[str, CellSpec]:
         """Return the kind that the user chose, or the column that says it, as the role `kind`; empty without a choice.
@@ -570,7 +582,7 @@ class _Surveyor:
                 else:
                     content.add(question.id, checked)
                     codes = checked or codes_of_names(question.images) if question.images or question.videos else ()
-                    surveyed.groups.append(_group(tuple(codes)))
+                    surveyed.groups.append(_group(tuple(codes[: len(question.images) + len(question.videos)])))
                     surveyed.count(question)
                     if only_choices and question.kind not in ("choice", "multi-choice"):
                         yield from table.rows
@@ -598,12 +610,13 @@ class _Surveyor:
         surveyed.digest = f"{whole}+{content.hexdigest()}{language}"
 
     def _checked(self, question: Question, checks: ImageChecks) -> list[int] | OmittedRow:
-        """Return the checksums of a question's images, or why it is omitted."""
+        """Return the checksums of a question's images, clips and masks, or why it is omitted."""
         repeats = self.repeated_ids is None or hash(question.id) in self.repeated_ids
         if repeats and (before := self.places.get(question.id)) is not None:
             return OmittedRow(question.place, question.id, f"duplicate id: {before} has it too")
         codes: list[int] = []
-        for blob in question.images:
+        masked = [blob for blob in question.images if isinstance(blob, MaskedImage)]
+        for blob in (blob.image if isinstance(blob, MaskedImage) else blob for blob in question.images):
             code = checks.check(blob)
             if isinstance(code, str):
                 return OmittedRow(question.place, question.id, code)
@@ -612,6 +625,11 @@ class _Surveyor:
             code = checks.check(video.blob or video.frames[0].blob, is_clip=True)
             if isinstance(code, str):
                 return OmittedRow(question.place, question.id, code)
+            codes.append(code)
+        for blob in masked:
+            code = checks.check(blob.mask)
+            if isinstance(code, str):
+                return OmittedRow(question.place, question.id, f"its mask: {code}")
             codes.append(code)
         if repeats:
             self.places[question.id] = question.place

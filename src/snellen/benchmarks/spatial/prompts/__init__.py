@@ -32,7 +32,7 @@ from snellen.benchmarks.spatial.prompts.words import (
     forms,
     words_for,
 )
-from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion, options_in
+from snellen.benchmarks.spatial.question import VIDEOS, ShownMedia, SpatialQuestion, options_in
 from snellen.benchmarks.spatial.sources.subsets import OPTION as SUBSET
 from snellen.benchmarks.spatial.sources.subsets import chosen_subsets
 from snellen.benchmarks.spatial.tasks import EVERY, Task
@@ -190,10 +190,12 @@ def compose(how: SpatialPrompting, task: Task, question: SpatialQuestion, media:
     has no prompt for, get an `Unreadable` in place of the images: the sample fails with the reason, for asked without images it
     would be another question.
     """
-    words, shown = how.words, [Image(blob) for blob in media.images]
-    parts: list[Part] = [*shown]
+    words, pick = how.words, _pick(how, task)
+    parts: list[Part] = [
+        Video(blob, pick=pick) if blob.key.lower().endswith(VIDEOS) else Image(blob) for blob in media.images
+    ]
     if media.video is not None:
-        parts = [Video(media.video, pick=_pick(how, task))]
+        parts = [Video(media.video, pick=pick)]
     values = _values(how, task, question, media)
     text = fill_template(words, _template(words, task, question, media), values)
     order = words.order

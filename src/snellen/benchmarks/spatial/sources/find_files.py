@@ -23,6 +23,11 @@ def kit_tables(task: Task, part: str = "") -> tuple[str, ...]:
     return tuple(f"{name}.tsv" for name in names if name and part in name.lower())
 
 
+def endings(task: Task) -> tuple[str, ...]:
+    """Return how names of files end that may hold the questions: the usual ones, and those that the set declares."""
+    return (*TABLES, *(Path(name).suffix for name in task.files))
+
+
 def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...], tuple[str, ...]]:
     """Return the files that hold the questions, in order, and what is to be said about others that look alike.
 
@@ -33,7 +38,7 @@ def chosen(task: Task, part: str, folder: Path) -> tuple[tuple[Path | Blob, ...]
     Raises:
         DataError: there is none.
     """
-    names = {name: folder / name for name in files_below(folder, TABLES, DEPTH)}
+    names = {name: folder / name for name in files_below(folder, endings(task), DEPTH)}
     own = folder.absolute().name
     for config in configs(task, part) if own not in configs(task, part) else ("",):
         for split in task.splits:
@@ -106,7 +111,7 @@ def _packed(task: Task, root: Path) -> Blob | None:
             if path == root:
                 raise
             continue  # one among several that cannot be opened: a notice says so where its media are missed
-        names = [name for name in tree.names() if name.lower().endswith(TABLES)]
+        names = [name for name in tree.names() if name.lower().endswith(endings(task))]
         for wanted in task.files:
             if matches := ending_in(names, wanted):
                 return tree.blob(matches[0])

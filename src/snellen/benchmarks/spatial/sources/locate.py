@@ -20,19 +20,20 @@ from pathlib import Path
 from msgspec import structs
 
 from snellen.benchmarks.base import Data
-from snellen.benchmarks.spatial.question import QuestionSource, ShownMedia, SpatialQuestion
+from snellen.benchmarks.spatial.question import VIDEOS, QuestionSource, ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources import carried
 from snellen.benchmarks.spatial.sources.find_files import (
     TABLES,
     MediaFiles,
     chosen,
+    endings,
     kit_tables,
     packed_table,
     patterns,
     require_own,
 )
-from snellen.benchmarks.spatial.sources.official import VIDEOS, OfficialFiles
+from snellen.benchmarks.spatial.sources.official import OfficialFiles
 from snellen.benchmarks.spatial.sources.rows import FILE, Row, paths
 from snellen.benchmarks.spatial.sources.rows import question as question_of
 from snellen.benchmarks.spatial.sources.subsets import SelectedQuestions, chosen_subsets, for_subsets
@@ -87,7 +88,7 @@ def _file(task: Task, part: str, path: Path, media: Path) -> QuestionSource:
         return KitFile(task, part, path, media)
     if path.name.lower().endswith(ARCHIVES):
         return OfficialFiles(task, part, path, (packed_table(task, path),), media)
-    if path.suffix.lower() in TABLES:
+    if path.suffix.lower() in endings(task):
         require_own(task, path)
         return OfficialFiles(task, part, path, (path,), media)
     kit = f", or VLMEvalKit's table of {task.kit}" if task.kit else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from snellen.benchmarks.spatial.question import ShownMedia, SpatialQuestion
+from snellen.benchmarks.spatial.question import VIDEOS, ShownMedia, SpatialQuestion
 from snellen.benchmarks.spatial.scorers.points import Mask
 from snellen.benchmarks.spatial.sources.find_files import MediaFiles
 from snellen.benchmarks.spatial.sources.rows import FILE, Row
@@ -22,7 +22,6 @@ from snellen.sources import Base64Blob, Unreadable, digest, salvaged
 from snellen.sources.parquet_images import ParquetCell, columns, rows_with_images
 from snellen.types import Blob
 
-VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 LINED = (".jsonl", ".ndjson")
 _PICTURES = re.compile(r"images?|image_\d+|visual|ref_images")
@@ -142,7 +141,7 @@ class OfficialFiles:
             return ShownMedia(images, None, clips)
         if not images:
             return ShownMedia(images=(_nothing(at),))
-        if not cells and (self.part == "video" or question.media[0].lower().endswith(VIDEOS)):
+        if not cells and (self.part == "video" or (len(images) == 1 and images[0].key.lower().endswith(VIDEOS))):
             return ShownMedia(video=images[0])
         return ShownMedia(images=images)
 

@@ -36,6 +36,8 @@ KEPT = ("whole", "literal")
 CIRCLE = 1_000_000
 NO_TAG = frozenset({"", "none", "nan", "null", "[]", "false"})
 STARE_KINDS = {"2d_va": "2d_trans", "2d_text_instruct": "2d_trans", "3d_va": "3d_trans", "3d_text_instruct": "3d_trans"}
+_PLACEHOLDER = re.compile(r"<(?:image|video)-placeholder:\s*([^<>]*[^<>\s])\s*>", re.IGNORECASE)
+_NAN = re.compile(r":\s*nan\b(?=\s*[,}])")
 _SHARD = re.compile(r"-\d+-of-\d+$")
 
 
@@ -367,9 +369,23 @@ def _vsi_count(task: Task, row: Row, fields: Fields, kit: bool) -> None:
 
 
 def _corecognition(task: Task, row: Row, fields: Fields, kit: bool) -> None:
-    """Questions of the type TF are answered by yes or no."""
+    """Questions of the type TF are answered by yes or no. The table of the authors' archive names images and clips at their
+    places in the question, and lists options apart.
+    """
     if fields["groups"]["answer_type"].strip().upper() == "TF":
         fields["kind"] = "truth"
+    if not maybe(row, FILE).endswith(".csv"):
+        return
+    beside = f"{maybe(row, 'images')};{maybe(row, 'videos')}".split(";")
+    named = _PLACEHOLDER.findall(fields["text"]) or [name.strip() for name in beside if name.strip()]
+    fields["media"] = tuple(named)
+    asked = _PLACEHOLDER.sub("<image>" if len(named) > 1 else "", fields["text"]).strip()
+    cells = _decoded(_NAN.sub(": None", maybe(row, "choices")))
+    if fields["kind"] == "choice" and isinstance(cells, Mapping):
+        fields["options"] = {letter: str(cells[letter]) for letter in LETTERS if cells.get(letter) is not None}
+        if not options_in(asked):
+            asked = "\n".join([asked, *(f"{letter}. {option}" for letter, option in fields["options"].items())])
+    fields["text"] = asked
 
 
 def _circular(task: Task, row: Row, fields: Fields, kit: bool) -> None:
