@@ -140,3 +140,58 @@ def test_what_is_no_detector_and_what_is_no_data_is_refused(snellen, tmp_path, l
     monkeypatch.setitem(sys.modules, "face_recognition", None)
     said = snellen(*words, "face_recognition", "--data", linking_set)
     assert said.status == 3 and "pip install face_recognition" in said.err
+
+
+@pytest.fixture
+def birds(tmp_path: Path) -> Path:
+    """Three images in folders, one of them broken."""
+    for name, size in {"crow/1.jpg": (60, 40), "wren/1.png": (40, 60)}.items():
+        path = tmp_path / "birds" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size, (200, 60, 60)).save(path)
+    (tmp_path / "birds/wren/2.png").write_bytes(b"no picture")
+    return tmp_path / "birds"
+
+
+def test_masks_of_things_in_boxes_are_what_a_run_corrupts_around(snellen, tmp_path, birds):
+    pytest.importorskip("torch")
+    import tiny_detectors
+
+    owl, sam = tiny_detectors.owlv2(tmp_path / "owl"), tiny_detectors.sam2(tmp_path / "sam")
+    words = ("build", "masks", "--images", birds, "--query", "bird", "--detector", owl, "--segmenter")
+    said = snellen(*words, sam)
+    assert said.status == 0, said.err
+    assert "masks: masks of 2 images" in said.out and "cannot be read; the first is wren/2.png" in said.err
+    assert f"--images {birds} --corrupt grey@background --mask masks" in said.out
+    found = {path.relative_to("masks").as_posix(): Image.open(path) for path in Path("masks").rglob("*.png")}
+    assert {name: (mask.mode, mask.size) for name, mask in found.items()} == {
+        "crow/1.png": ("L", (60, 40)),
+        "wren/1.png": ("L", (40, 60)),
+    }
+    for mask in found.values():
+        assert {value for _, value in mask.getcolors()} == {0, 255}
+    said = snellen(*words, sam, "--json", "--min-score", "1")
+    assert json.loads(said.out) == {"found": 0, "empty": ["crow/1.jpg", "wren/1.png"], "unreadable": ["wren/2.png"]}
+    (birds / "wren/2.png").unlink()
+    Path("q.csv").write_text("image,question,answer\ncrow/1.jpg,Which colour?,red\nwren/1.png,Which colour?,red\n")
+    run = ("run", "q.csv", "-m", "pixels", "--images", birds, "--corrupt", "grey@background", "--mask", "masks")
+    assert snellen(*run, "--out", "r").status == 0
+    records = [json.loads(line) for line in Path("r/results.jsonl").read_text().splitlines()]
+    assert [record["response"]["text"] for record in records] == ["red", "red"]
+
+
+def test_what_outlines_nothing_and_images_of_one_name_are_refused(snellen, tmp_path, birds):
+    pytest.importorskip("torch")
+    import tiny_detectors
+
+    owl = tiny_detectors.owlv2(tmp_path / "owl")
+    words = ("build", "masks", "--query", "bird", "--detector", owl)
+    said = snellen(*words, "--images", birds, "--segmenter", owl)
+    assert (
+        said.status != 0 and "is no SAM" in said.err and "hf:facebook/sam2.1-hiera-large" in " ".join(said.err.split())
+    )
+    sam = tiny_detectors.sam2(tmp_path / "sam")
+    Image.new("RGB", (8, 8)).save(birds / "wren/1.jpg")
+    said = snellen(*words, "--images", birds, "--segmenter", sam)
+    assert said.status == 3 and "4 images with 3 names without endings" in said.err
+    assert not Path("masks").exists()

@@ -109,7 +109,7 @@ ELSEWHERE = {
     "reviews card": "runs/reviews/test_judge_card.py",
     "submit easi": "easi/submit/test_submit_easi.py",
     **dict.fromkeys(("prompts import", "build questions", "build check"), "cli/test_fgbmk_templates.py"),
-    "build boxes": "cli/test_build_boxes.py",
+    **dict.fromkeys(("build boxes", "build masks"), "cli/test_build_boxes.py"),
     "build linking": "cli/test_build_linking.py",
     "features acuity": "features/test_acuity_thresholds.py",
     **dict.fromkeys(("features alignment", "features cka"), "features/test_alignment.py"),

@@ -67,3 +67,35 @@ def grounding_dino(folder: Path) -> Path:
     )
     transformers.GroundingDinoForObjectDetection(config).save_pretrained(folder)
     return folder
+
+
+def sam2(folder: Path) -> Path:
+    """A SAM 2 of 110,000 weights that outlines about half of a picture."""
+    torch.manual_seed(0)
+    backbone = transformers.Sam2HieraDetConfig(
+        hidden_size=8,
+        num_attention_heads=1,
+        image_size=[64, 64],
+        blocks_per_stage=[1, 1, 2, 1],
+        embed_dim_per_stage=[8, 16, 32, 64],
+        num_attention_heads_per_stage=[1, 1, 2, 2],
+        window_size_per_stage=[4, 4, 4, 4],
+        global_attention_blocks=[3],
+        window_positional_embedding_background_size=[2, 2],
+    )
+    vision = transformers.Sam2VisionConfig(
+        backbone_config=backbone,
+        backbone_channel_list=[64, 32, 16, 8],
+        fpn_hidden_size=32,
+        backbone_feature_sizes=[[16, 16], [8, 8], [4, 4]],
+    )
+    decoder = {"hidden_size": 32, "mlp_dim": 64, "num_attention_heads": 2, "num_hidden_layers": 1}
+    config = transformers.Sam2Config(
+        vision_config=vision,
+        prompt_encoder_config={"hidden_size": 32, "image_size": 64, "patch_size": 16},
+        mask_decoder_config={**decoder, "iou_head_hidden_dim": 32},
+    )
+    transformers.Sam2Model(config).save_pretrained(folder)
+    images = transformers.Sam2ImageProcessor(size={"height": 64, "width": 64}, mask_size={"height": 16, "width": 16})
+    transformers.Sam2Processor(images, target_size=64).save_pretrained(folder)
+    return folder

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from snellen.cli import options as shared
-from snellen.cli.linking import boxes, linking
+from snellen.cli.linking import boxes, linking, masks
 from snellen.cli.option_parsing import REQUIRED, Commands, argument, only, option, values
 from snellen.cli.options import JudgeKeyEnv, JudgeUrl
 from snellen.errors import UsageError
@@ -171,6 +171,7 @@ def check(
 
 
 group.command()(boxes)
+group.command()(masks)
 group.command()(linking)
 
 

@@ -1,24 +1,25 @@
-"""snellen build boxes and linking: boxes for VLM2-Bench's vp-zoom, and linking questions over own images."""
+"""snellen build boxes, masks and linking: boxes for VLM2-Bench's vp-zoom, masks of objects, and linking questions over own images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from snellen.cli.option_parsing import REQUIRED, argument, option
 from snellen.errors import UsageError
 from snellen.text import comma_list
 
+if TYPE_CHECKING:
+    from snellen.questions.detected_boxes import Detection
+
+DETECTOR = "A zero-shot detector of transformers (OWLv2, Grounding DINO): hf:NAME or a folder; or face_recognition."
+
 
 def boxes(
     variant: Literal["vp-zoom-o", "vp-zoom-p"] = argument("vp-zoom-o: boxes of objects; vp-zoom-p: boxes of faces."),
     data: Path = option("VLM2-Bench, or a set of its layout: a folder, zip or question file.", REQUIRED),
-    detector: str = option(
-        "A zero-shot detector of transformers (OWLv2, Grounding DINO): hf:NAME or a folder; or face_recognition.",
-        REQUIRED,
-        value="NAME",
-    ),
+    detector: str = option(DETECTOR, REQUIRED, value="NAME"),
     out: Path = option("The file to write, .jsonl.", Path("boxes.jsonl"), value="FILE"),
     *,
     images: Path | None = option("Folder or archive of the images, where --data has none."),
@@ -37,7 +38,7 @@ def boxes(
     from msgspec import structs
 
     from snellen.benchmarks.base import Data
-    from snellen.cli.console import note, show_json
+    from snellen.cli.console import show_json
     from snellen.engine.output_file import require_output_file
     from snellen.questions.detected_boxes import detect_boxes, open_detector
 
@@ -47,13 +48,52 @@ def boxes(
     if as_json:
         show_json(structs.asdict(result))
         return
-    for names, what in ((result.empty, f"nothing was found ({missing})"), (result.unreadable, "cannot be read")):
-        if names:
-            note(f"note: {len(names):,} images: {what}; the first is {names[0]}")
+    _note_failed(result, f"nothing was found ({missing})")
     print(f"{out}: boxes of {result.found:,} images")
     print(
         f"Use them: snellen run vlm2/{'oc' if variant == 'vp-zoom-o' else 'pc'}-cpr --data {data} -o prompting=vp-zoom -o boxes={out} ..."
     )
+
+
+def masks(
+    images: Path = option("Folder or archive of the images.", REQUIRED),
+    query: str = option("What to outline, such as bird.", REQUIRED, value="TEXT"),
+    detector: str = option(DETECTOR, REQUIRED, value="NAME"),
+    segmenter: str = option("A SAM or SAM 2 of transformers: hf:NAME or a folder.", REQUIRED, value="NAME"),
+    out: Path = option("The folder to write.", Path("masks")),
+    *,
+    min_score: float = option("Lowest score of a box.", 0.1, least=0, most=1),
+    device: str = option("Device of the models.", "auto"),
+    as_json: bool = option("Print the counts as one JSON object.", False, names=("--json",)),
+) -> None:
+    """Outline the object in each image, for runs with `--corrupt grey@background --mask FOLDER`.
+
+    The box with the detector's highest score is what the segmenter outlines.
+    """
+    from msgspec import structs
+
+    from snellen.cli.console import show_json
+    from snellen.cli.preview import refuse_run
+    from snellen.questions.detected_boxes import detect_masks, open_detector, open_outline
+
+    refuse_run(out)
+    opened, outline = open_detector(detector, device, min_score), open_outline(segmenter, device)
+    result = detect_masks(images, query, opened, outline, out)
+    if as_json:
+        show_json(structs.asdict(result))
+        return
+    _note_failed(result, "nothing was found, and samples with them will fail")
+    print(f"{out}: masks of {result.found:,} images")
+    print(f"Use them: snellen run BENCHMARK --images {images} --corrupt grey@background --mask {out} ...")
+
+
+def _note_failed(result: Detection, nothing: str) -> None:
+    """Say of how many images there is no box or mask, and why."""
+    from snellen.cli.console import note
+
+    for names, what in ((result.empty, nothing), (result.unreadable, "cannot be read")):
+        if names:
+            note(f"note: {len(names):,} images: {what}; the first is {names[0]}")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "extract": (f"{_HERE}TalliesOutput", f"{_HERE}RuleOutput"),
     "build questions": ("snellen.benchmarks.generated:Manifest",),
     "build check": (f"{_GROUPS}BuildCheck",),
-    "build boxes": ("snellen.questions.detected_boxes:Detection",),
+    **dict.fromkeys(("build boxes", "build masks"), ("snellen.questions.detected_boxes:Detection",)),
     "build linking": (f"{_GROUPS}LinkingCounts",),
     "build curate": (f"{_GROUPS}CurateOutput",),
     "prompts import": (f"{_GROUPS}ImportedPrompts",),

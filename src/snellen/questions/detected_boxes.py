@@ -6,6 +6,8 @@ looks for the question's kind of thing with an open-set detector, VP-zoom-p for 
 Source: Zhang et al. 2025 (arXiv 2502.12084), appendix F: Grounded-SAM and Geitgey's face_recognition. No script was released,
 so that nothing says what became of an image without a box.
 
+Masks of the things in such boxes, by SAM or SAM 2, for `--corrupt grey@background --mask FOLDER`.
+
 Salience of an edit: how unexpected it is to a language model that has read captions of both images.
 The mean log-probability of the edit's tokens after the captions. VLM2-Bench keeps pairs below -2.0 under Llama 3 8B: an edit
 that the captions give away is no test of seeing. The authors' prompt was not released, so that the words around the captions,
@@ -16,7 +18,7 @@ Source: Zhang et al. 2025 (arXiv 2502.12084), section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -31,7 +33,9 @@ from snellen.benchmarks.vlm2.layout import SUBTASKS
 from snellen.errors import DataError, MediaError, MissingExtraError, PreflightError, UsageError
 from snellen.installation import install_hint
 from snellen.questions.linking import EditedPair
-from snellen.types import Blob
+from snellen.sources import open_tree
+from snellen.sources.safe_paths import member_name
+from snellen.types import DECODED_SUFFIXES, Blob
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -57,8 +61,11 @@ class Detection(Struct, frozen=True):
     unreadable: tuple[str, ...]
 
 
+Box: TypeAlias = tuple[float, float, float, float]
 Detector: TypeAlias = "Callable[[PillowImage, str], list[tuple[tuple[float, ...], float | None]]]"
 """Returns boxes and scores of a thing in an image, the best first."""
+Outline: TypeAlias = "Callable[[PillowImage, Box], PillowImage]"
+"""Returns the mask of the thing in a box of an image, 255 where it is and 0 elsewhere."""
 
 
 def detect_boxes(
@@ -78,20 +85,15 @@ def detect_boxes(
         DataError: none of the subtasks has questions there.
     """
     empty, unreadable, rows = [], [], []
-    for name, (blob, kind) in _shown(variant, data).items():
-        text = query or (kind if variant == "vp-zoom-o" else "face")
-        try:
-            picture, _ = upright(blob)
-        except (DataError, MediaError):
+    looked_for = {
+        name: (blob, query or (kind if variant == "vp-zoom-o" else "face"))
+        for name, (blob, kind) in _shown(variant, data).items()
+    }
+    for name, picture, best in _best_boxes(looked_for, detector):
+        if picture is None:
             unreadable.append(name)
-            continue
-        boxes = (
-            (_within(box, *picture.size), None if score is None else round(score, 4))
-            for box, score in detector(picture, text)
-        )
-        best = next(((box, score) for box, score in boxes if box is not None), None)
-        if best is not None:
-            rows.append(FoundBox(name, *best, label=text))
+        elif best is not None:
+            rows.append(FoundBox(name, *best, label=looked_for[name][1]))
         else:
             empty.append(name)
             if whole:
@@ -101,6 +103,59 @@ def detect_boxes(
     with replacing(out) as part:
         part.write_bytes(msgspec.json.Encoder().encode_lines(rows))
     return Detection(len(rows) - len(empty) * whole, tuple(empty), tuple(unreadable))
+
+
+def _best_boxes(
+    images: Mapping[str, tuple[Blob, str]], detector: Detector
+) -> Iterator[tuple[str, PillowImage | None, tuple[Box, float | None] | None]]:
+    """Yield name, picture and best box with its score of each image and what is looked for in it; None where there is none."""
+    for name, (blob, text) in images.items():
+        try:
+            picture, _ = upright(blob)
+        except (DataError, MediaError):
+            yield name, None, None
+            continue
+        boxes = (
+            (_within(box, *picture.size), None if score is None else round(score, 4))
+            for box, score in detector(picture, text)
+        )
+        yield name, picture, next(((box, score) for box, score in boxes if box is not None), None)
+
+
+def detect_masks(images: Path, query: str, detector: Detector, outline: Outline, out: Path) -> Detection:
+    """Write the mask of what is in the best box of each image, as a PNG under the image's name.
+
+    Args:
+        images: a folder or archive.
+        query: what is looked for.
+        detector: from `open_detector`.
+        outline: from `open_outline`.
+        out: the folder.
+
+    Raises:
+        DataError: there are no images, or two of one name but for its ending.
+    """
+    tree = open_tree(images)
+    named = {name: (tree.blob(name), query) for name in tree.names() if name.lower().endswith(DECODED_SUFFIXES)}
+    places = {name: Path(member_name(name, str(images))).with_suffix(".png") for name in named}
+    if len(set(places.values())) < len(named) or not named:
+        raise DataError(
+            f"{images}: {len(named):,} images with {len(set(places.values())):,} names without endings",
+            "Give a folder or archive of images, whose names differ in more than their endings.",
+        )
+    empty, unreadable = [], []
+    for name, picture, best in _best_boxes(named, detector):
+        if picture is None:
+            unreadable.append(name)
+            continue
+        mask = None if best is None else outline(picture, best[0])
+        if mask is None or mask.getbbox() is None:
+            empty.append(name)
+            continue
+        (out / places[name]).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out / places[name]) as part:
+            mask.save(part, "PNG")
+    return Detection(len(named) - len(empty) - len(unreadable), tuple(empty), tuple(unreadable))
 
 
 def _shown(variant: Variant, data: Data) -> dict[str, tuple[Blob, str]]:
@@ -124,7 +179,7 @@ def _shown(variant: Variant, data: Data) -> dict[str, tuple[Blob, str]]:
     return images
 
 
-def _within(box: tuple[float, ...], width: int, height: int) -> tuple[float, float, float, float] | None:
+def _within(box: tuple[float, ...], width: int, height: int) -> Box | None:
     """Return a box cut to its image, to a hundredth of a pixel; None if less than a pixel is left."""
     x0, y0, x1, y1 = (round(min(max(value, 0), side), 2) for value, side in zip(box, (width, height) * 2, strict=True))
     return (x0, y0, x1, y1) if x1 - x0 >= 1 and y1 - y0 >= 1 else None
@@ -166,6 +221,25 @@ def _zero_shot(name: str, device: str, least: float) -> Detector:
         return sorted(((tuple(box), score) for box, score in boxes), key=lambda pair: -pair[1])
 
     return detect
+
+
+def open_outline(name: str, device: str = "auto") -> Outline:
+    """Open a SAM or SAM 2 of transformers, `hf:NAME` or a folder. Raises as `open_pretrained`."""
+    model, processor = open_pretrained(
+        name, "AutoModelForMaskGeneration", "AutoProcessor", device, "SAM", "hf:facebook/sam2.1-hiera-large"
+    )
+    import torch
+    from PIL import Image as pillow
+
+    def outline(picture: PillowImage, box: Box) -> PillowImage:
+        inputs = processor(images=picture, input_boxes=[[list(box)]], return_tensors="pt").to(model.device)
+        with torch.inference_mode():
+            masks = model(**inputs, multimask_output=False).pred_masks.float().cpu()
+        sizes = [inputs[name].cpu() for name in ("original_sizes", "reshaped_input_sizes") if name in inputs]
+        (found,) = processor.post_process_masks(masks, *sizes)
+        return pillow.fromarray(found[0, 0].numpy()).convert("L")
+
+    return outline
 
 
 def _faces() -> Detector:

@@ -76,10 +76,10 @@ def read(table: Path) -> list[dict[str, Any]]:
     return [{name: cell or float("nan") for name, cell in row.items()} for row in rows]
 
 
-def kit_parts(cls: Any, row: dict[str, Any], images: int) -> list[str]:
-    """What the kit sends for a row: texts, and `(image)` or `(video)`."""
+def kit_parts(cls: Any, row: dict[str, Any], images: int, mode: str) -> list[str]:
+    """What the kit sends for a row: texts, and `(image)` or `(video)`; `mode` is OmniSpatial's."""
     made = cls.__new__(cls)
-    made.__dict__.update(meta_only=True, data_root="", prompt_mode="manual_cot", nframe=1, fps=-1)
+    made.__dict__.update(meta_only=True, data_root="", prompt_mode=mode, nframe=1, fps=-1)
     cls.save_video_frames = lambda self, paths, *more: [["frame"]] * str(row).count("<video>")
     cls.parse_image_path = staticmethod(lambda value: value)
     if cls.__name__ == "OmniSpatialBench":  # the drawn table has a list where the kit's has a column for each
@@ -96,7 +96,8 @@ def test_imported_words_make_the_kits_own_prompts(place: str, tmp_path: Path) ->
     words = tmp_path / "words.toml"
     words.write_text(import_lmms_eval.toml(import_vlmevalkit.read(kit)), encoding="utf-8")
     name, _, video = place.partition(", ")
-    data = kit_drawn.draw(name, tmp_path)
+    base, _, mode = name.partition("-") if name.startswith("omnispatial") else (name, "", "")
+    data = kit_drawn.draw(base, tmp_path)
     tables = [table for table in sorted(data.glob("*.tsv")) if name != "site" or ("Video" in table.name) == bool(video)]
     rows = [row for table in tables for row in read(table)]
     member = f"site/{'video' if video else 'image'}" if name == "site" else name
@@ -106,7 +107,7 @@ def test_imported_words_make_the_kits_own_prompts(place: str, tmp_path: Path) ->
     for sample, row in zip(samples, rows, strict=True):
         ours = [p.text if isinstance(p, Text) else f"({type(p).__name__.lower()})" for p in sample.prompt.parts]
         images = ours.count("(image)")
-        theirs = kit_parts(cls, row, images)
+        theirs = kit_parts(cls, row, images, mode.replace("-", "_") or "manual_cot")
         if name == "mmsi-video-bench":  # which frames are shown is compared elsewhere
             ours, theirs = ([part for part in parts if part[0] != "("] for parts in (ours, theirs))
         assert ours == theirs, sample.id
