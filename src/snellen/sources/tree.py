@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
@@ -65,6 +66,10 @@ class Tree(ABC):
     def find(self, name: str) -> Blob | None:
         """Return a file, None where there is none. Raises DataError for one that was omitted or leads out of the root."""
         return self.blob(name) if name in self.left_out or self.exists(name) else None
+
+    @abstractmethod
+    def files_in(self, folder: str) -> list[str]:
+        """Return the names of the files right in a folder; empty where there is none. Raises UnsafeArchiveError for one that leads out."""
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
@@ -126,6 +131,10 @@ class FolderTree(Tree):
             return self.blob(name) if self.exists(name) else None
         return FileBlob(Path(path)) if stat.S_ISREG(mode) else None
 
+    def files_in(self, folder: str) -> list[str]:
+        path = within(self.path, folder, self._allow)
+        return [f"{folder}/{entry.name}" for entry in os.scandir(path) if entry.is_file()] if path.is_dir() else []
+
     def blob(self, name: str) -> FileBlob:
         path = within(self.path, name, self._allow)
         regular_file(path)
@@ -178,6 +187,17 @@ class ArchiveTree(Tree, Generic[M]):
 
     def exists(self, name: str) -> bool:
         return member_name(name, str(self.path)) in self._members
+
+    def files_in(self, folder: str) -> list[str]:
+        return self._folders.get(member_name(folder, str(self.path)), [])
+
+    @cached_property
+    def _folders(self) -> dict[str, list[str]]:
+        """Members by their folder."""
+        folders: defaultdict[str, list[str]] = defaultdict(list)
+        for name in self._members:
+            folders[name.rpartition("/")[0]].append(name)
+        return dict(folders)
 
     def blob(self, name: str) -> MemberBlob:
         self._member(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
+from PIL import Image as Picture
 
 import snellen
 from media.clips import clip
@@ -17,6 +19,7 @@ from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.benchmark import open_table
 from snellen.cli import main
 from snellen.errors import DataError, UsageError
+from snellen.media.video import drawn_frames
 from snellen.types import MediaSettings, Video
 
 SRT = "1\n00:00:01,000 --> 00:00:01,900\nIt turns.\n"
@@ -103,6 +106,52 @@ def test_a_cell_that_is_no_time_leaves_its_row_out(tmp_path, capsys):
     path = csv(folder_with_clip(tmp_path), "video,question,answer,s", "a.mp4,Does it?,yes,soon", "a.mp4,Has it?,yes,1")
     main(["check", path, "--map", "video_start=s"])
     assert "'soon' is no time" in " ".join(capsys.readouterr().out.split())
+
+
+def folder_with_frames(folder: Path, packed: bool) -> Path:
+    """Write eleven frames, called 1 to 11, into the folder of a clip."""
+    frames = folder / "videos/walk"
+    frames.mkdir(parents=True)
+    for number in range(1, 12):
+        Picture.new("L", (8, 6), 20 * number).save(frames / f"{number}.png")
+    if packed:
+        with zipfile.ZipFile(folder / "videos.zip", "w") as archive:
+            for file in frames.iterdir():
+                archive.write(file, f"walk/{file.name}")
+        shutil.rmtree(folder / "videos")
+    return folder
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_folder_of_frames_is_a_clip_whose_rate_stands_in_a_column(packed, tmp_path):
+    folder = folder_with_frames(tmp_path, packed)
+    path = csv(folder, "video,question,answer,start,end,fps", "walk,Does it turn?,yes,1,3,4", "walk,Has it?,no,,,")
+    images = {"images": folder / "videos.zip"} if packed else {}
+    cut, whole = (
+        next(part for part in sample.prompt.parts if isinstance(part, Video))
+        for sample in open_table(path).samples(Data(**images))
+    )
+    assert [Path(frame.blob.key).stem for frame in whole.frames] == [str(n) for n in range(1, 12)]
+    assert (cut.fps, cut.start, cut.end) == (4.0, 1.0, 3.0)
+    assert [Path(frame.blob.key).stem for frame in drawn_frames(cut, MediaSettings())] == [*"56789", "10", "11"]
+    request = sent(path, folder, **images)
+    assert len(request.images) == 8 and request.text == "Has it?\nAnswer with yes or no."
+
+
+def test_a_part_of_frames_without_a_rate_leaves_its_row_out(tmp_path, capsys):
+    folder = folder_with_frames(tmp_path, packed=False)
+    path = csv(folder, "video,question,answer,start,end", "walk,Does it?,yes,1,3", "walk,Has it?,yes,,")
+    main(["check", path])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 row left out" in told and "its file says no frame rate, and `video_fps` none" in told
+
+
+def test_another_frame_in_the_folder_of_a_clip_is_another_data_set(tmp_path):
+    places = [folder_with_frames(tmp_path / name, packed=False) for name in "abc"]
+    (places[2] / "videos/walk/11.png").rename(places[2] / "videos/walk/12.png")
+    tables = (open_table(csv(place, "video,question,answer", "walk,Does it turn?,yes")) for place in places)
+    first, same, other = (table.digest(Data()) for table in tables)
+    assert first == same != other
 
 
 @pytest.mark.parametrize(("cell", "times"), [('"[2.5, 0]"', (2.5, 0.0)), ('"0:02.5, 0"', (2.5, 0.0)), ("1", (1.0,))])

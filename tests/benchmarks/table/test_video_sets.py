@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from fractions import Fraction
 from io import BytesIO
@@ -15,14 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Picture
-from video_sets_drawn import VIDEO_SETS, draw_video_set
+from video_sets_drawn import VIDEO_SETS, draw_video_set, event_clip
 
 import snellen
 from servers.oracle import OracleServer, SentQuestion
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry, headline
+from snellen.media.video import frames
 from snellen.scoring.rules import video
-from snellen.types import MediaSettings, Video
+from snellen.types import Image, MediaSettings, Video
 
 
 def picture() -> bytes:
@@ -124,6 +126,60 @@ def test_a_clip_of_mvbench_is_cut_to_its_span(drawn):
     clip = next(part for part in sample.prompt.parts if isinstance(part, Video))
     assert (clip.start, clip.end) == (1.0, 2.0) and sample.meta["task"] == "action_count"
     assert "Carefully watch the video" in sample.prompt.system
+
+
+def draw_download_of_mvbench(folder: Path) -> Path:
+    """Write three tasks as the hub's files unpack: two clips with one name, a late archive, and frames at 3 a second."""
+    files = {
+        "action_sequence": {"video": "AB.mp4", "start": 1.0, "end": 2.0, "accurate_start": 1.2},
+        "episodic_reasoning": {"video": "friends_s01_clip_02", "start": 2.0, "end": 4.0, "fps": 3},
+        "state_change": {"video": "AB.mp4"},
+    }
+    for number, (task, row) in enumerate(files.items()):
+        place = folder / "json" / f"{task}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        rest = {"question": f"Where does it go in {number}?", "candidates": ["up", "down"], "answer": "down"}
+        place.write_text(json.dumps([row | rest]))
+    clips = folder / "video"
+    for number, place in enumerate(("data0613/star/Charades_v1_480", "perception/videos")):
+        (clips / place).mkdir(parents=True)
+        (clips / place / "AB.mp4").write_bytes(event_clip(5 * number))
+    frames = clips / "tvqa/frames_fps3_hq/friends_s01_clip_02"
+    frames.mkdir(parents=True)
+    for number in range(30):
+        Picture.new("L", (40, 30), 8 * number).save(frames / f"{number + 1:05d}.jpg", quality=95)
+    return folder
+
+
+def pack(folder: Path) -> None:
+    """Put the clips of a download into the archives in which the hub has them."""
+    for top in ("data0613", "perception", "tvqa"):
+        with zipfile.ZipFile(folder / "video" / f"{top}.zip", "w") as archive:
+            for file in sorted((folder / "video" / top).rglob("*.*")):
+                archive.write(file, file.relative_to(folder / "video"))
+        shutil.rmtree(folder / "video" / top)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_download_of_mvbench_is_read_as_it_is_by_its_folder_alone(packed, tmp_path):
+    download = draw_download_of_mvbench(tmp_path / "MVBench")
+    if packed:
+        pack(download)
+    with OracleServer(lambda question: "(B)") as server:
+        run = snellen.evaluate("mvbench", "api:oracle", base_url=server.url, data=download, out=tmp_path / "run")
+    assert run.meta.totals.ok == 3 and run.figures("strict")["strict"][0].value == 1.0
+    assert sorted(len(sent.images) for sent in server.requests) == [5, 6, 15]
+    samples = list(registry.find("mvbench").samples(snellen.Data(path=download)))
+    clips = [part for sample in samples for part in sample.prompt.parts if isinstance(part, Video)]
+    greys = [[grey(image) for image in frames(clip, MediaSettings())] for clip in clips]
+    assert greys[0] == pytest.approx([20] * 5, abs=3)  # the second in which the bar is there
+    assert greys[1] == pytest.approx([8 * number for number in range(6, 12)], abs=3)  # 2 to 4 s at 3 a second
+    assert greys[2] == pytest.approx([70] * 15, abs=3)  # the other clip of that name
+
+
+def grey(image: Image) -> int:
+    """Return the grey of the lower right corner."""
+    return int(Picture.open(BytesIO(image.blob.read())).convert("L").getpixel((-1, -1)))
 
 
 @pytest.mark.parametrize("drawn", ["mlvu-dev"], indirect=True)

@@ -64,7 +64,7 @@ class Cell(Strict, frozen=True, rename={"as_": "as", "from_": "from"}):
         replace: text to text, wherever it stands.
         lower: in lower case, without blanks around it.
         first: that many characters.
-        fill: a text around it, with other columns in braces; an empty value stays empty.
+        fill: a text around it, `{}`, with other columns in braces; an empty value stays empty.
         remove: a text that is removed wherever it stands.
         modulo: the remainder of a whole number.
         split: a separator; the value becomes a list, an empty one an empty list.

@@ -73,7 +73,7 @@ class Source(Strict, frozen=True):
         other_rows: of a set: further numbers of rows that are in use.
         mirrors: further addresses.
         table: VLMEvalKit's file name of the table; default: the last part of the address.
-        images: a folder or archives of the images; a folder that is not there is an error.
+        images: a folder or archives of the images; a folder that is not there is an error. Of `hub`: patterns of folders and archives.
         unpack: each row becomes one for each element, which sets columns to other cells, or to the text behind `=`.
         explode: a column of lists: each row becomes one row for each element.
         file_column: a column that is added: the name of the row's file without its ending, or of its folder for
@@ -125,9 +125,9 @@ class Source(Strict, frozen=True):
 
 
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
-OF_CLIPS = ("video_start", "video_end", "frame_times", "subtitles", "subtitles_start")
-"""Values of a clip: seconds between which its frames lie, seconds of its frames, what is said in it, and the second of the subtitles
-at which it begins."""
+OF_CLIPS = ("video_start", "video_end", "frame_times", "subtitles", "subtitles_start", "video_fps")
+"""Values of a clip: seconds between which its frames lie, seconds of its frames, what is said in it, the second of the subtitles at
+which it begins, and how many frames of a folder make a second."""
 OWN_NAMES = (
     *OF_CLIPS,
     "id",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b, sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeAlias
 
 import msgspec
@@ -25,7 +25,7 @@ from snellen.media.pdf import PdfPage
 from snellen.sources.blobs import BytesBlob, FileBlob, stream
 from snellen.sources.digests import SETTLED_NS, KnownChecksum, cache_folder
 from snellen.sources.tree import MemberBlob
-from snellen.types import Blob, Image, MediaSettings
+from snellen.types import Blob, Image, MediaSettings, Video
 
 MOST_BYTES = 1 << 29
 """Bytes of an image; a larger one is no image of a question."""
@@ -78,6 +78,12 @@ class ImageChecks:
                 result = f"image unreadable: {key}: {error.strerror or error}"
             self._codes[key] = result
         return result
+
+    def check_clip(self, video: Video) -> int | str:
+        """Return the checksum of a clip as `check`; of a folder of frames that of the first with the names of all."""
+        code = self.check(video.blob or video.frames[0].blob, is_clip=True)
+        names = [PurePath(frame.blob.key).name for frame in video.frames if not isinstance(frame.blob, DicomFrame)]
+        return content_code("\n".join([str(code), *names]).encode()) if names and isinstance(code, int) else code
 
     def _checked(self, blob: Blob, key: str, *, is_clip: bool) -> int | str:
         container = _container(blob)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from posixpath import normpath
-from typing import Any
+from typing import Any, TypeAlias
 from unicodedata import normalize
 from zlib import crc32
 
@@ -34,6 +34,8 @@ FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "vide
 MOST_IMAGES = 1_000
 _ADDRESS = re.compile(r"(?:https?|ftp|s3|gs)://", re.IGNORECASE)
 References = Callable[[str], Sequence[Any] | None]
+Look: TypeAlias = Callable[[Tree, str], Blob | None]
+"""Returns what a tree has at a place; None where it has nothing."""
 
 
 class ImageRoot:
@@ -62,35 +64,49 @@ class ImageRoot:
 
     def find(self, name: str) -> Blob | None:
         """Return the image of that name; None where there is none. Raises CellError for a name that leaves the root."""
+        return self._find(name, lambda tree, place: tree.find(place))
+
+    def frames(self, folder: str) -> list[Blob]:
+        """Return the images right in a folder, by their numbers; none where it is not there. Raises CellError as `find`."""
+        frames: list[Blob] = []
+
+        def first(tree: Tree, place: str) -> Blob | None:
+            names = (name for name in tree.files_in(place) if name.lower().endswith(IMAGE_SUFFIXES))
+            frames[:] = [blob for name in sorted(names, key=_by_number) if (blob := tree.find(name)) is not None]
+            return frames[0] if frames else None
+
+        return frames if self._find(folder, first) is not None else []
+
+    def _find(self, name: str, look: Look) -> Blob | None:
         plain = name.strip().replace("\\", "/")
         if plain.startswith("file://"):
             plain = plain.removeprefix("file://")
         if plain.startswith("/") or re.match(r"[A-Za-z]:/", plain):
-            return self._absolute(plain)
+            return self._absolute(plain, look)
         try:
             plain = member_name(plain, "the row")
         except DataError as error:
             raise CellError(error.message.partition(": ")[2] or error.message) from error
-        return self._relative(plain)
+        return self._relative(plain, look)
 
-    def _relative(self, name: str) -> Blob | None:
+    def _relative(self, name: str, look: Look) -> Blob | None:
         forms = [name] if name.isascii() else dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name)))
         try:
             spelt = ((tree, prefix + form) for form in forms for tree, prefix in self._prefixes)
-            return next((blob for tree, place in spelt if (blob := tree.find(place)) is not None), None)
+            return next((blob for tree, place in spelt if (blob := look(tree, place)) is not None), None)
         except DataError as error:
             raise CellError(error.message) from error
 
-    def _absolute(self, path: str) -> Blob | None:
+    def _absolute(self, path: str, look: Look) -> Blob | None:
         """Find an image by the longest end of its path that exists: tables record paths of the machine that wrote them."""
         if ".." in path.split("/"):
             raise CellError(f"image {path!r}: names must stay under their root")
         for tree in self.trees:
             root = str(tree.path.absolute())
-            if path.startswith(root + "/") and (blob := self._relative(path[len(root) + 1 :])) is not None:
+            if path.startswith(root + "/") and (blob := self._relative(path[len(root) + 1 :], look)) is not None:
                 return blob
         for end in ends_of(path):
-            if (blob := self._relative(end)) is not None:
+            if (blob := self._relative(end, look)) is not None:
                 other = self._ends.setdefault(blob.key, path)
                 if other != path:
                     raise CellError(f"image {path!r} and {other!r} are both found as {end!r}; which of them is it?")
@@ -138,6 +154,10 @@ def image_root(
     elif table is not None:
         trees.append(FolderTree(table))
     return ImageRoot(trees, named=images is not None, within=within)
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    return [(int(part), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name)]
 
 
 def _inner(tree: Tree, within: str = "") -> list[str]:

@@ -25,7 +25,7 @@ Row: TypeAlias = Mapping[str, Any]
 ROW_NUMBER, KEY, WHOLE_ROW = "#", "@key", "@row"
 LETTERS = string.ascii_uppercase
 ALL_LETTERS = "A-Z"
-_PLACE = re.compile(r"\{(\w+)\}")
+_PLACE = re.compile(r"\{(\w*)\}")
 OPTION_NAME = re.compile(r"(?:[A-Z][a-z]{1,20} )?(?:([A-Z])[.:]|(?<=[a-z] )([1-9]):) ")
 """Name of an option before its text: `A. `, `Caption A: `, `Option 1: `."""
 MAX_DIGITS = 18
@@ -118,7 +118,8 @@ def operated(spec: Cell, current: Any, row: Row) -> Any:
     if spec.first is not None:
         current = text_of(current)[: spec.first]
     if spec.fill and current != "":
-        current = _PLACE.sub(lambda place: _filled(row.get(place[1])), spec.fill)
+        shown = _filled(current)
+        current = _PLACE.sub(lambda place: _filled(row.get(place[1])) if place[1] else shown, spec.fill)
     if spec.remove:
         current = text_of(current).replace(spec.remove, "")
     if spec.modulo is not None:

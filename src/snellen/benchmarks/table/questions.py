@@ -339,6 +339,7 @@ def media_of(
 ) -> tuple[tuple[Blob, ...], tuple[Video, ...]]:
     """Return the images and clips of a row. Raises CellError for one that is not found."""
     blobs: list[Blob] = []
+    clips: list[Video] = []
     for role in ("image", "video"):
         spec = rules.spec(role)
         if spec is None:
@@ -346,16 +347,17 @@ def media_of(
         cells = value(spec, row, number)
         if role == "image" and cells in ("", None) and spec == "image":
             cells = row.get("image_path")
-        look = images_of if role == "image" else _clips
-        blobs += [
-            blob for cell in (cells if isinstance(cells, list) else [cells]) for blob in look(cell, root, references)
-        ]
+        for cell in cells if isinstance(cells, list) else [cells]:
+            named = images_of(cell, root, references) if role == "image" else _clips(cell, root, references)
+            if isinstance(named, Video):
+                clips.append(named)
+            else:
+                blobs += named
     if any(map(is_pdf, blobs)):
         pages = None if (spec := rules.spec("pages")) is None else value(spec, row, number)
         blobs = shown(blobs, pages, rules.declaration.documents)
     frame = "" if (spec := rules.spec("frame")) is None else value(spec, row, number)
     images: list[Blob] = []
-    clips: list[Video] = []
     for blob in blobs:
         if is_video(blob):
             clips.append(Video(blob))
@@ -386,12 +388,14 @@ def _clip(clip: Video, row: Mapping[str, Any], number: int, rules: TableRules, r
                 read_literal(listed) if is_literal(listed) else [part for part in listed.split(",") if part.strip()]
             )
         times = tuple(seconds_of(time) for time in (listed if isinstance(listed, list) else [listed]))
+        if clip.frames and cells.get("video_fps", "") != "":
+            clip = structs.replace(clip, fps=seconds_of(cells["video_fps"]))
     except (ValueError, NoLiteralError) as error:
         raise CellError(f"its part of the video: {error}") from error
     if end is not None and end <= (start or 0.0):
         raise CellError(f"its part of the video: it starts at {start or 0.0:g} and ends at {end:g} seconds")
     if clip.frames and not clip.fps and (start is not None or end is not None or times):
-        raise CellError("its part of the video: its file says no frame rate, so that it has no seconds")
+        raise CellError("its part of the video: its file says no frame rate, and `video_fps` none, so that it has no seconds")
     declared = rules.declaration.frames
     subtitles = None
     if "subtitles" in cells and declared.subtitles != "off":
@@ -423,12 +427,15 @@ def _subtitles(cell: Any, root: ImageRoot, *, absent: str) -> Blob | None:
     )
 
 
-def _clips(cell: Any, root: ImageRoot, references: References | None) -> tuple[Blob, ...]:
-    """Return the clips of a cell, whose names may lack their ending; the name of a clip comes before the id of a row."""
+def _clips(cell: Any, root: ImageRoot, references: References | None) -> tuple[Blob, ...] | Video:
+    """Return the clips of a cell: files, whose names may lack their ending, or a folder of frames; both before the id of a row."""
     if isinstance(cell, (str, int)) and "\n" not in str(cell) and cell != "":
-        for suffix in VIDEO_SUFFIXES:
+        ends = ("", *VIDEO_SUFFIXES) if str(cell).lower().endswith(VIDEO_SUFFIXES) else VIDEO_SUFFIXES
+        for suffix in ends:
             if (blob := root.find(f"{cell}{suffix}")) is not None:
                 return (blob,)
+        if ends is VIDEO_SUFFIXES and (frames := root.frames(str(cell))):
+            return Video(frames=tuple(map(Image, frames)), fps=0.0)
     return images_of(cell, root, references)
 
 

@@ -178,14 +178,14 @@ def _images(source: Source, data: Data, base: Path) -> Path | None:
 
 
 def _archives(source: Source, located: LocatedTable, base: Path) -> list[Path]:
-    """Return the declared archives (or patterns) of a data set of the hub that lie beside its table, and those behind the first of a file's."""
+    """Return the declared places (patterns) of a data set of the hub that lie beside its table, and archives behind the first of a file's."""
     names = (source.images,) if isinstance(source.images, str) else source.images
     paths = (
         [path for name in names for path in sorted(located.tree.path.glob(name))]
         if source.hub
         else [base / name for name in names[1:]]
     )
-    return [path for path in paths if path.is_file()]
+    return [path for path in paths if path.is_file() or (source.hub and path.is_dir())]
 
 
 class _File(Struct, frozen=True):

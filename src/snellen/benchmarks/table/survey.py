@@ -622,7 +622,7 @@ class _Surveyor:
                 return OmittedRow(question.place, question.id, code)
             codes.append(code)
         for video in question.videos:
-            code = checks.check(video.blob or video.frames[0].blob, is_clip=True)
+            code = checks.check_clip(video)
             if isinstance(code, str):
                 return OmittedRow(question.place, question.id, code)
             codes.append(code)
