@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from snellen.benchmarks.table.declaration import Declaration, declaration, read_declaration
 from snellen.benchmarks.table.meta import group_meta, values_reader
@@ -185,6 +187,45 @@ def test_a_mean_of_figures_has_a_bootstrap_interval() -> None:
     assert "bootstrap" in mean.interval.method
     assert mean.ci95 is not None
     assert mean.ci95[0] < mean.value < mean.ci95[1]
+
+
+@given(st.lists(st.sampled_from(("right", "wrong", "unread")), min_size=1, max_size=9), st.floats(-2, 2))
+def test_a_reply_that_is_not_read_is_worth_in_each_figure_what_the_report_says(
+    replies: list[str], worth: float
+) -> None:
+    reports = [
+        {"name": "plain", "headline": True},
+        {"name": "worth", "unread": {"authors": worth}},
+        {"name": "read", "unread": {"authors": "omitted"}},
+        {"name": "both", "average": ["worth", "read"]},
+        {"name": "by part", "mean_of": "part", "unread": {"authors": "omitted"}},
+    ]
+    rows = {"question": "q", "answer": "a", "part": "p"}
+    declared = declaration({"name": "x", "source": {"file": "x.csv"}, "rows": rows, "report": reports}, "x.toml")
+    builder = ScoreBuilder()
+    for number, reply in enumerate(replies):
+        part = "ab"[number % 2]
+        sample = Sample(str(number), Prompt((Text("?"),)), None, "open", meta={"part": part})
+        builder.add(sample, Score(None if reply == "unread" else float(reply == "right"), None, VERDICTS[reply]))
+    by_profile = {
+        profile: {metric.name: metric.value for metric in summary(declared)(builder.build(), profile)}
+        for profile in ("authors", "strict")
+    }
+    right, unread, total = replies.count("right"), replies.count("unread"), len(replies)
+    authors, plain = by_profile["authors"], right / total
+    assert authors["plain"] == pytest.approx(plain)
+    assert authors["worth"] == pytest.approx((right + worth * unread) / total)
+    assert authors["read"] == (pytest.approx(right / (total - unread)) if unread < total else None)
+    assert authors["both"] == (
+        None if authors["read"] is None else pytest.approx((authors["worth"] + authors["read"]) / 2)
+    )
+    parts = [[reply for reply in replies[at::2] if reply != "unread"] for at in (0, 1)]
+    shares = [part.count("right") / len(part) for part in parts if part]
+    assert authors["by part"] == (pytest.approx(sum(shares) / len(shares)) if shares else None)
+    assert {by_profile["strict"][name] for name in ("worth", "read", "both")} == {by_profile["strict"]["plain"]}
+
+
+VERDICTS = {"right": "correct", "wrong": "wrong", "unread": "invalid"}
 
 
 def test_pairs_of_two_different_questions_are_refused_with_both_rows() -> None:

@@ -311,6 +311,34 @@ def test_the_score_of_a_group_is_that_of_the_sheet(structure, right, score):
     assert video.group_score([bool(one) for one in right], structure) == pytest.approx(score / 100)
 
 
+@pytest.mark.parametrize(
+    ("structure", "worth", "score"),
+    [
+        ("relevance", (1, 1, 1, -1), 25), ("relevance", (1, -1, 0, 0), 0), ("relevance", (-1, -1, 0, 0), 0),
+        ("[1, 2, 3, 4]", (-1, -1, 1, 0), 56.25), ("[1, 2, 3, 4]", (1, 0, -1, 1), 6.25),
+        ("[1, [2, 3], 4]", (1, 0, -1, 0), 400 / 12), ("[[1, 2], 3, 4]", (0, -1, 0, 0), 10),
+    ],
+)  # fmt: skip
+def test_a_reply_that_the_authors_script_does_not_read_is_right_in_a_chain_and_takes_one_off_elsewhere(
+    structure, worth, score
+):
+    assert video.group_score(worth, structure) == pytest.approx(score / 100)
+
+
+@pytest.mark.parametrize("drawn", ["video-mme-v2"], indirect=True)
+def test_unread_replies_count_in_groups_and_not_in_the_accuracy_of_the_authors_alone(drawn, tmp_path):
+    run, _ = answered("video-mme-v2", drawn, tmp_path / "run", {0: "no idea", 1: "H", 4: "no idea", 7: "H"})
+    wanted = {
+        "authors": (1 / 16, 7 / 12, 4 / 6),  # 1 + 1 - 1 = 1 of 4; the chain runs until the wrong last one
+        "vlmevalkit": (4 / 16, 0, 4 / 8),
+        "lmms-eval": (4 / 16, 0, 4 / 8),
+    }
+    for profile, (relevance, logic, accuracy) in wanted.items():
+        figures = {metric.name: metric.value for metric in run.figures(profile)[profile]}
+        assert figures["score/relevance"] == pytest.approx(relevance)
+        assert figures["score/logic"] == pytest.approx(logic) and figures["accuracy"] == pytest.approx(accuracy)
+
+
 def test_questions_of_a_group_that_were_not_asked_are_wrong():
     for structure in ("relevance", "[1, 2, 3, 4]", "[1, [2, 3], 4]", "[[1, 2], 3, 4]"):
         for right in ([True], [False], [True, False], [True, True, True]):

@@ -409,6 +409,7 @@ class Report(Strict, frozen=True):
             drawn together.
         by: columns; one figure for each value.
         repeat: names of figures that are repeated for each value of `by`.
+        unread: profile to what a reply that is missing or cannot be read is worth in this figure, or `omitted`; default: 0.
         over_repeats: the score of a question that was asked several times: `max`, `mode`, `median`, `pass_at_K`,
             `at_least_K`; default: their mean.
         scale: factor of the figure.
@@ -431,6 +432,7 @@ class Report(Strict, frozen=True):
     gain: tuple[str, str] | None = None
     by: str | tuple[str, ...] = ()
     repeat: tuple[str, ...] = ()
+    unread: Mapping[ProfileName, float | Literal["omitted"]] = {}
     over_repeats: str = ""
     scale: float = 1.0
     headline: bool = False

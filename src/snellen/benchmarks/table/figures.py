@@ -7,7 +7,7 @@ sums of chances its chance level, and sums over drawn clusters its interval (`sn
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -53,6 +53,7 @@ class FigureBuilder:
         reports: the declared reports that have a name, for sums and means of named figures.
         value: [n] what counts as the score of each row.
         positive: the positive answer of yes/no questions.
+        profile: the profile of the scores.
         columns: the registered columns.
         groups: the groups that were used.
     """
@@ -61,20 +62,34 @@ class FigureBuilder:
     reports: Mapping[str, Report]
     value: Floats
     positive: str = "Yes"
+    profile: str = ""
     columns: list[Floats] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
 
     def formula(self, report: Report, metric: str, rows: Mask) -> Formula:
         """Return the formula of a report's metric over some rows."""
-        rows = rows & self.table.where(report.only_where)
+        table, plain = self.table, self.of_report(report)._plain
+        rows = rows & table.where(report.only_where)
         column = report.sum_over or report.mean_of
         if not column:
-            return _scaled(self._plain(report, metric, rows), report.scale)
-        values = report.only or self.table.values_of(column, rows)
+            return _scaled(plain(report, metric, rows), report.scale)
+        values = report.only or table.values_of(column, rows)
         if len(values) > MOST_PARTS:
             return lambda sums: np.full(len(sums), np.nan)
-        parts = [self._plain(report, metric, rows & self.table.equals(column, value)) for value in values]
+        parts = [plain(report, metric, rows & table.equals(column, value)) for value in values]
         return _scaled(_sum(parts) if report.sum_over else _mean(parts), report.scale)
+
+    def of_report(self, report: Report) -> FigureBuilder:
+        """Return the builder, of the same columns, in which replies that were not read are worth what a report says."""
+        worth = report.unread.get(self.profile)  # type: ignore[call-overload]
+        if worth is None:
+            return self
+        scores, is_score = self.table.scores, self.value is self.table.value
+        unread = scores.has("invalid") | scores.has("error")
+        omitted = unread if worth == "omitted" else np.zeros_like(unread)
+        value = np.where(unread & ~omitted, 0.0 if worth == "omitted" else worth, self.table.value)
+        table = replace(self.table, value=value, counted=self.table.counted & ~omitted)
+        return replace(self, table=table, value=value if is_score else self.value)
 
     def _plain(self, report: Report, metric: str, rows: Mask) -> Formula:
         if report.parts:
@@ -165,8 +180,8 @@ class FigureBuilder:
                 continue
             at = members[-1]
             last[at] = True
-            right = [bool(self.value[member] >= 1.0) for member in members]
-            values[at] = group_score(right, structures.names[structures.codes[at]])
+            worth = [1.0 if self.value[member] >= 1.0 else min(self.value[member], 0.0) for member in members]
+            values[at] = group_score(worth, structures.names[structures.codes[at]])
         return values, last
 
     def group_values(self, name: str, rows: Mask) -> tuple[Floats, Mask]:

@@ -52,7 +52,7 @@ def summary(declared: Declaration) -> Summary:
         figures = [
             figure
             for report in ordered
-            for figure in _figures(report, tables[report.over_repeats], names, positive)
+            for figure in _figures(report, tables[report.over_repeats], names, positive, profile)
             if figure is not None
         ]
         figures += odd_share(scores)
@@ -65,7 +65,9 @@ def _over_repeats(scores: Scores, how: str) -> Scores:
     return statistics.reduced(scores, how) if how and len(scores) else scores
 
 
-def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], positive: str) -> Iterator[Metric]:
+def _figures(
+    report: Report, table: ScoreColumns, named: Mapping[str, Report], positive: str, profile: str
+) -> Iterator[Metric]:
     columns = (report.by,) if isinstance(report.by, str) and report.by else tuple(report.by)
     wanted = (
         [(name, named[name], _metric_of(named[name], name)) for name in report.repeat]
@@ -74,7 +76,7 @@ def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], p
     )
     if not columns:
         for name, source, metric in wanted:
-            yield _metric(name, source, metric, table, {}, named, positive)
+            yield _metric(name, source, metric, table, {}, named, positive, profile)
         return
     seen: set[str] = set()
     for column in columns:
@@ -83,7 +85,7 @@ def _figures(report: Report, table: ScoreColumns, named: Mapping[str, Report], p
             part = f"{column}/{value}" if value in seen else value
             seen.add(value)
             for name, source, metric in wanted:
-                yield _metric(f"{name}/{part}", source, metric, table, {column: value}, named, positive)
+                yield _metric(f"{name}/{part}", source, metric, table, {column: value}, named, positive, profile)
 
 
 def _metric_of(report: Report, name: str) -> str:
@@ -98,12 +100,13 @@ def _metric(
     part: Mapping[str, str],
     named: Mapping[str, Report],
     positive: str,
+    profile: str,
 ) -> Metric:
     """Return one figure over the rows with the meta of `part`, with interval, coverage and, where it is defined, chance."""
     rows = table.where(part) & table.where(report.only_where)
     apart = any(part.get(column, value) != value for column, value in report.only_where.items())
     expected = 0 if apart else table.expected_where({**part, **report.only_where})
-    builder = FigureBuilder(table, named, table.value, positive)
+    builder = FigureBuilder(table, named, table.value, positive, profile).of_report(report)
     counted = rows & builder.counted(metric)
     unit = "fraction" if _is_fraction(report, metric, named) else POINTS
     chance = _chance(report, metric, table, rows, named)

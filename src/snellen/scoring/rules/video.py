@@ -190,11 +190,12 @@ def _plain(reply: str) -> str:
     return reply.replace(".", "")
 
 
-def group_score(right: Sequence[bool], structure: str) -> float:
+def group_score(worth: Sequence[float], structure: str) -> float:
     """Return the score of a group of questions of Video-MME-v2, 0 to 1.
 
     Args:
-        right: which of the four questions, in their order, are right; those that were not asked, at the end, are wrong.
+        worth: of the four questions in their order: 1 right, 0 wrong, -1 as the authors' script has a reply that it does not read: one
+            right answer less, or right in a chain. Questions that were not asked, at the end, are wrong.
         structure: what begins with `relevance`, whose score is the square of the share of right ones; else the structure of a logical chain,
             where right answers count up to the first wrong one: `[1, 2, 3, 4]`, `[1, [2, 3], 4]` or `[[1, 2], 3, 4]`. A
             question in inner brackets may stand in for the other once.
@@ -202,11 +203,11 @@ def group_score(right: Sequence[bool], structure: str) -> float:
     Raises:
         ValueError: the structure is none of these, or there are more than four questions.
     """
-    if len(right) > 4:
-        raise ValueError(f"a group has {len(right)} questions; four were expected")
-    right = [*right, *[False] * (4 - len(right))]
+    if len(worth) > 4:
+        raise ValueError(f"a group has {len(worth)} questions; four were expected")
     if structure.startswith("relevance"):
-        return (sum(right) / 4) ** 2
+        return (max(0.0, sum(worth)) / 4) ** 2
+    right = [*map(bool, worth), *[False] * (4 - len(worth))]
     chain = "".join(structure.split())
     steps = {"[1,2,3,4]": (1, 4, 9, 16), "[1,[2,3],4]": (1, 4, 7, 12), "[[1,2],3,4]": (1, 2, 5, 10)}.get(chain)
     if steps is None:
