@@ -34,6 +34,7 @@ BUILT_IN = (
     "fika",
     "easi",
     "option",
+    "described",
 )
 PLACES = ("question", "options", "gold", "criteria", "reply", "nonce", "shape")
 ROW_PLACES = ("row_question", "row_options", "row_options_block", "row_answer")

@@ -37,7 +37,11 @@ def cell(**keys: Any) -> Cell:
         ({"column": "file", "before": "_"}, {"file": "img_red_2.png"}, "img"),
         ({"column": "file", "after": "_"}, {"file": "img_red_2.png"}, "red_2.png"),
         ({"column": "file", "before": "/"}, {"file": "plain"}, "plain"),
-        ({"column": "task", "rename": {"count": "a/b"}, "fill": "{}/{clip}"}, {"task": "count", "clip": "{}.mp4"}, "a/b/{}.mp4"),
+        (
+            {"column": "task", "rename": {"count": "a/b"}, "fill": "{}/{clip}"},
+            {"task": "count", "clip": "{}.mp4"},
+            "a/b/{}.mp4",
+        ),
         ({"column": "qid", "first": 8}, {"qid": "ABCDEFGH-1-flip"}, "ABCDEFGH"),
         ({"column": "qid", "remove": "-flip"}, {"qid": "A-flip-1"}, "A-1"),
         ({"column": "index", "modulo": 1000000}, {"index": "2000007"}, 7),

@@ -203,25 +203,27 @@ def test_clips_of_mlvu_are_those_of_the_tasks_folder_and_generation_is_left_out(
 REPLIES = [
     ("video-mme", 1, "B", (1, 1, 1, 1)),
     ("video-mme", 1, "The best answer is B. It turns.", (1, 1, 1, 1)),
-    ("video-mme", 1, "It turns.", (1, 0, 0, None)),  # no capital A to D: the scripts read nothing
-    ("video-mme", 1, "As it spins, the answer is B.", (1, 0, 0, None)),  # the A of As
-    ("video-mme", 1, "Option: B", (1, 1, 1, None)),
-    ("video-mme", 1, "Both A and B", (0, 1, 1, None)),  # the B of Both
-    ("video-mme-v2", 2, "Final Answer: C", (1, 1, 1, None)),
-    ("video-mme-v2", 2, "Given the order, it is C", (1, 0, 0, None)),  # the G of Given
+    ("video-mme", 1, "It turns.", (1, 0, 0, 0)),  # no capital A to D: the scripts read nothing
+    ("video-mme", 1, "As it spins, the answer is B.", (1, 0, 0, 1)),  # the A of As
+    ("video-mme", 1, "Option: B", (1, 1, 1, 1)),
+    ("video-mme", 1, "Both A and B", (0, 1, 1, 1)),  # the B of Both, and the one at the end
+    ("video-mme", 1, "I think it turns, Bob", (0, 1, 1, 1)),  # the B of Bob
+    ("video-mme", 1, "B is wrong, (C) is not so", (None, 1, 1, 1)),  # lmms-eval takes what opens the reply
+    ("video-mme-v2", 2, "Final Answer: C", (1, 1, 1, 1)),
+    ("video-mme-v2", 2, "Given the order, it is C", (1, 0, 0, 0)),  # the G of Given
     ("mvbench", 1, "(B) down", (1, 1, 1, 1)),
     ("mvbench", 1, "B.", (1, 1, 1, 1)),
     ("mvbench", 1, "b) down", (1, 1, 1, 1)),
     ("mvbench", 1, "Answer: B", (1, 0, 0, 1)),  # the first word is `answer:`
     ("mvbench", 1, "It goes a bit down, so B", (1, 0, 0, 0)),  # the article a is option A for lmms-eval
     ("mvbench", 1, "(", (0, 1, 1, 0)),  # a bracket is contained in (b)
-    ("mlvu-dev", 1, "B", (1, 1, 1, None)),
-    ("mlvu-dev", 1, "B) down", (1, 1, 1, None)),
-    ("mlvu-dev", 1, "The answer is B", (1, 0, 0, None)),
-    ("mlvu-dev", 1, "(up) no: (B)", (1, 0, 0, None)),  # the letter before the first bracket is p
-    ("lvbench", 1, "(B)", (1, 1, None, None)),
-    ("lvbench", 1, "B) a dog", (1, 1, None, None)),
-    ("lvbench", 1, "The answer is B", (1, 0, None, None)),  # its first letter is T
+    ("mlvu-dev", 1, "B", (1, 1, 1, 1)),
+    ("mlvu-dev", 1, "B) down", (1, 1, 1, 1)),
+    ("mlvu-dev", 1, "The answer is B", (1, 0, 0, 1)),
+    ("mlvu-dev", 1, "(up) no: (B)", (1, 0, 0, 1)),  # the letter before the first bracket is p
+    ("lvbench", 1, "(B)", (1, 1, None, 1)),
+    ("lvbench", 1, "B) a dog", (1, 1, None, 1)),
+    ("lvbench", 1, "The answer is B", (1, 0, None, 1)),  # its first letter is T
     ("longvideobench", 1, "The answer is B. two", (1, 1, 1, 1)),
     ("longvideobench", 1, "Every line says two", (1, 0, 0, 0)),  # the E of Every
     ("tempcompass-mc", 1, "B. slower", (1, 1, 1, 1)),

@@ -23,7 +23,14 @@ from snellen.benchmarks.table.question import OmittedRow, Question
 from snellen.benchmarks.table.questions import TableRules
 from snellen.benchmarks.table.reports import summary
 from snellen.benchmarks.table.rows import Rows
-from snellen.benchmarks.table.scorers import JUDGE, comparisons_of, judged_beside, profiles_of, scorers
+from snellen.benchmarks.table.scorers import (
+    JUDGE,
+    comparisons_of,
+    judged_beside,
+    kinds_for_judge,
+    profiles_of,
+    scorers,
+)
 from snellen.benchmarks.table.summary import (
     CHANCE,
     FORM,
@@ -206,14 +213,14 @@ def _rubric(rule: ScoreRule, base: Path) -> Callable[[Sample], Rubric | None]:
         rule: whose `judge` names a rubric of the package, or a file relative to `base`; empty: `judged`.
         base: the folder of the declaration.
     """
-    name = rule.judge.rubric
+    name, kinds = rule.judge.rubric, kinds_for_judge(rule)
 
     @cache
     def loaded(name: str) -> Rubric:
         return load_rubric(str(base / name) if name.endswith(".toml") else name)
 
     def rubric(sample: Sample) -> Rubric | None:
-        if sample.kind != "judged" and not judged_beside(rule, sample):
+        if sample.kind not in kinds and not judged_beside(rule, sample):
             return None
         own = criteria_of(sample)
         return loaded(own if own in OF_ROWS else name or "judged")
@@ -335,6 +342,7 @@ def prompts_of(rules: TableRules) -> PromptWriter:
 def sample_writer(rules: TableRules) -> Callable[..., Sample]:
     """Return what makes samples of a table's questions: of a question, its group, and further meta."""
     write_prompt = prompts_of(rules)
+    kinds = kinds_for_judge(rules.declaration.score or ScoreRule())
 
     def sample(question: Question, group: str, more: Mapping[str, str] = {}) -> Sample:
         meta: dict[str, Any] = {
@@ -342,12 +350,12 @@ def sample_writer(rules: TableRules) -> Callable[..., Sample]:
         }
         if question.kind == "choice":
             meta[CHANCE], meta[TARGET] = str(1 / len(question.options)), question.answer
-        elif question.kind == "judged" and question.rubric:
-            meta[CRITERIA] = (question.rubric,)
         elif question.kind == "multi-choice":
             meta[CHANCE] = str(1 / (2 ** len(question.options) - 1))
         elif question.kind == "truth":
             meta |= {CHANCE: "0.5", TARGET: "yes" if question.answer else "no", FORM: rules.truth_form}
+        if question.rubric and question.kind in kinds:
+            meta[CRITERIA] = (question.rubric,)
         if question.kind in SIDES:
             meta |= _spaces_of(question.kind, rules)
         for name, known in question.known.items():

@@ -395,7 +395,9 @@ def _clip(clip: Video, row: Mapping[str, Any], number: int, rules: TableRules, r
     if end is not None and end <= (start or 0.0):
         raise CellError(f"its part of the video: it starts at {start or 0.0:g} and ends at {end:g} seconds")
     if clip.frames and not clip.fps and (start is not None or end is not None or times):
-        raise CellError("its part of the video: its file says no frame rate, and `video_fps` none, so that it has no seconds")
+        raise CellError(
+            "its part of the video: its file says no frame rate, and `video_fps` none, so that it has no seconds"
+        )
     declared = rules.declaration.frames
     subtitles = None
     if "subtitles" in cells and declared.subtitles != "off":

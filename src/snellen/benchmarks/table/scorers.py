@@ -103,7 +103,7 @@ CHINESE_TRUTH: Mapping[bool | None, str | None] = {True: "对", False: "错", No
 
 def scorers(rule: ScoreRule) -> dict[str, Scorer]:
     """Return the scorer of each profile; what is left to a judge is so under each of them."""
-    return {profile: _but_judged(_scorer(rule, profile)) for profile in profiles_of(rule)}
+    return {profile: _but_judged(rule, _scorer(rule, profile)) for profile in profiles_of(rule)}
 
 
 def profiles_of(rule: ScoreRule) -> dict[str, str]:
@@ -112,6 +112,12 @@ def profiles_of(rule: ScoreRule) -> dict[str, str]:
     of_inspect = {f"{INSPECT}{one.name}": _about_inspect(one) for one in rule.inspect}
     found = of_inspect | PROFILES | strict | (AUTHORS if rule.has("authors") else {})
     return {**found, **BY_JUDGE} if rule.has(JUDGE) else found
+
+
+def kinds_for_judge(rule: ScoreRule) -> set[str]:
+    """Return the kinds of samples that are left to a judge under each profile: free texts, and those whose rule by kind says so."""
+    values = rule.values if rule.by == "kind" else {}
+    return {"judged", *(kind for kind, other in values.items() if other.read == "judged")}
 
 
 def judged_beside(rule: ScoreRule, sample: Sample) -> bool:
@@ -136,9 +142,11 @@ def comparisons_of(rule: ScoreRule) -> set[str]:
     return {rule.equals}.union(*map(comparisons_of, (*rule.values.values(), *rule.profiles.values())))
 
 
-def _but_judged(scorer: Scorer) -> Scorer:
+def _but_judged(rule: ScoreRule, scorer: Scorer) -> Scorer:
+    kinds = kinds_for_judge(rule)
+
     def score(sample: Sample, reply: str) -> Score:
-        return ready.judged(sample, reply) if sample.kind == "judged" else scorer(sample, reply)
+        return ready.judged(sample, reply) if sample.kind in kinds else scorer(sample, reply)
 
     return score
 

@@ -7,24 +7,19 @@ the VQA and OCRBench comparisons, reproduced from their description.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from snellen.scoring.rules.final_answers import last_box
 from snellen.scoring.rules.latex_value import latex_value
 from snellen.scoring.rules.short_answers import vqa_normalise
 
-_PHRASE = r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*"
-_FORMS = (
-    r"\A\s*\(?({letters})(?:[).:,]|\s|\Z)",
-    r"(?:\A|[\s(])({letters})[).]?\s*\Z",
-    _PHRASE + r"\**\(?({letters})\b",
-    r"\(({letters})\)",
-    r"\b({letters})\.",
-    r"\b({letters}):",
-    r"\b({letters})\)",
-    r"\b({letters})\s",
-)
-"""Forms of an answer's letter, the most telling first; of several places of one form the last one counts."""
+_FORMS = {"({})": 4, "{}.": 3, "{}:": 2, "{})": 1, "{} ": 0}
+"""Forms of an answer's letter with their ranks; 5 is a letter behind an announcement, 6 one that ends a reply, 7 one that opens it."""
+_ANNOUNCEMENTS = (
+    *(f"{lead}{word} is" for word in ("answer", "option") for lead in ("correct ", "best ", "the correct ", "the best ")),
+    "answer is", "the answer is", "my answer is", "choice is", "the choice is", "correct choice is", "the correct choice is",
+    "my choice is", "i choose", "i select", "i pick", "옵션", "정답은", "답은", "답:", "答案是", "答案为", "选", "答えは",
+)  # fmt: skip
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?")
 
@@ -45,19 +40,26 @@ def without_reasoning(reply: str) -> str:
     return reply.strip()
 
 
-def read_letter(reply: str, options: Mapping[str, str]) -> str | None:
-    """Return the option whose letter stands in the most telling form, else the only option whose text is in the reply."""
-    letters = "|".join(map(re.escape, options))
-    if not letters:
-        return None
-    for form in _FORMS:
-        flags = re.IGNORECASE if form.startswith(_PHRASE) else 0
-        places = re.findall(form.replace("{letters}", letters), reply, flags)
-        if places and places[-1].upper() in options:
-            return str(places[-1].upper())
-    lowered = reply.lower()
-    named = [letter for letter, text in options.items() if text and text.lower() in lowered]
-    return named[0] if len(named) == 1 else None
+def read_letter(reply: str, letters: Iterable[str]) -> str | None:
+    """Return the letter in the most telling form, of several the last; without any form, the last capital that is one of the letters.
+
+    Behind an announcement the first place of each letter counts, within words too. Source: `_task_utils/mcq_extract.py`.
+    """
+    text = reply.strip()
+    for sign in ",.!?;:'\"":
+        text = text.strip(sign)
+    bare, text = text.strip(), f" {text} "
+    lowered = text.lower()
+    ends = [lowered.find(phrase) + len(phrase) for phrase in _ANNOUNCEMENTS if phrase in lowered]
+    found: list[tuple[int, int, str]] = []
+    for letter in letters:
+        places = [(rank, text.rfind(form.format(letter))) for form, rank in _FORMS.items()]
+        places += [(5, text.find(letter, end)) for end in ends]
+        places += [(6, 0)] * (bare.endswith(letter) and not bare[:-1][-1:].isalpha())
+        places += [(7, 0)] * (bare.startswith(letter) and not bare[1:][:1].isalpha())
+        found += [(*place, letter) for place in places if place[1] >= 0] or [(-1, text.rfind(letter), letter)]
+    best = max(found, key=lambda place: place[:2], default=(-1, -1, ""))
+    return best[2] if best[:2] > (-1, -1) else None
 
 
 _LETTERS = "ABCDEFGH"
