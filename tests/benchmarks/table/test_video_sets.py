@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tarfile
 import zipfile
 from fractions import Fraction
 from io import BytesIO
@@ -13,10 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from clip_sets_drawn import CLIP_SETS, draw_clip_set
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Picture
-from video_sets_drawn import VIDEO_SETS, draw_video_set, event_clip
+from video_sets_drawn import VIDEO_SETS, VideoSet, draw_video_set, event_clip
 
 import snellen
 from servers.oracle import OracleServer, SentQuestion
@@ -180,6 +182,43 @@ def test_the_download_of_mvbench_is_read_as_it_is_by_its_folder_alone(packed, tm
 def grey(image: Image) -> int:
     """Return the grey of the lower right corner."""
     return int(Picture.open(BytesIO(image.blob.read())).convert("L").getpixel((-1, -1)))
+
+
+DOWNLOADED = [
+    name for name in dict.fromkeys((*VIDEO_SETS, *CLIP_SETS)) if entry(name).source.images and name != "mvbench"
+]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("name", DOWNLOADED)
+def test_a_download_is_read_as_it_is_and_unpacked_by_its_folder_alone(name, packed, tmp_path):
+    if name in VIDEO_SETS:
+        folder, clips = draw_video_set(name, tmp_path, picture())
+        rows = len(VIDEO_SETS[name].rows)
+    else:
+        folder, rows = draw_clip_set(name, tmp_path), len(CLIP_SETS[name]) * (1 + (name == "videommmu-knowledge"))
+        clips = tmp_path / "videos_chunked_01.zip"
+    with zipfile.ZipFile(clips) as archive:
+        if not packed:
+            archive.extractall(folder)
+        elif name == "longvideobench":
+            with tarfile.open(folder / "videos.tar", "w") as packed_again:
+                for member in archive.namelist():
+                    place = tmp_path / archive.extract(member, tmp_path / "unpacked")
+                    packed_again.add(place, member)
+    if not packed or name == "longvideobench":
+        clips.unlink()
+    elif name in VIDEO_SETS:
+        place = folder / ("videos/40.zip" if name.startswith("video-mme-v2") else "videos_chunked_01.zip")
+        place.parent.mkdir(exist_ok=True)
+        clips.rename(place)
+    samples = list(registry.find(name).samples(snellen.Data(path=folder)))
+    assert len(samples) == rows
+    shown = [part for sample in samples for part in sample.prompt.parts if isinstance(part, Video)]
+    assert len(shown) == rows - len(CLIP_SETS["videommmu-knowledge"]) * (name == "videommmu-knowledge")
+    assert all(next(iter(frames(clip, MediaSettings(frames=1)))).blob.read() for clip in shown)
+    if VIDEO_SETS.get(name, VideoSet([])).subtitles[0]:
+        assert any(clip.subtitles.blob is not None for clip in shown)
 
 
 @pytest.mark.parametrize("drawn", ["mlvu-dev"], indirect=True)

@@ -247,6 +247,7 @@ def draw_video_set(name: str, folder: Path, picture: bytes = b"") -> tuple[Path,
     file = drawn.file or "/".join(filter(None, (source.config, f"{source.split or 'test'}-00000-of-00001.parquet")))
     if source.files == ("test.parquet",):
         file = "test.parquet"
+    spoken_in = "subtitles" if name == "longvideobench" else "subtitle"
     rows: dict[str, list[Row]] = {}
     with zipfile.ZipFile(folder / "videos.zip", "w") as archive:
         for number, (row, _) in enumerate(drawn.rows):
@@ -257,9 +258,9 @@ def draw_video_set(name: str, folder: Path, picture: bytes = b"") -> tuple[Path,
             if drawn.rows is not GROUPS or number % 4 == 0:
                 archive.writestr(f"{drawn.folder.replace('{task}', task)}/{clip}.mp4", event_clip(number))
                 if spoken and (number < 3 or drawn.rows is GROUPS):  # one clip has no subtitles
-                    archive.writestr(f"subtitles/{clip}{suffix}", spoken)
+                    archive.writestr(f"{spoken_in}/{clip}{suffix}", spoken)
                 if spoken and number == 3 and name == "longvideobench":
-                    archive.writestr(f"subtitles/{clip}{suffix}", "[]")
+                    archive.writestr(f"{spoken_in}/{clip}{suffix}", "[]")
             filled = {key: value.replace(CLIP, clip) if isinstance(value, str) else value for key, value in row.items()}
             if filled.get("image") == "@image":
                 filled["image"] = {"bytes": picture, "path": None}

@@ -55,6 +55,7 @@ from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, Kind, MediaSettings, Subtitles, Video
 
 CUT = 80
+_CLIP_ENDINGS = (*VIDEO_SUFFIXES, *map(str.upper, VIDEO_SUFFIXES))
 NO_MEDIA: tuple[tuple[Blob, ...], tuple[Video, ...]] = ((), ())
 RUBRIC = "rubric"
 """The role of the column that says what counts in judging a row."""
@@ -432,11 +433,11 @@ def _subtitles(cell: Any, root: ImageRoot, *, absent: str) -> Blob | None:
 def _clips(cell: Any, root: ImageRoot, references: References | None) -> tuple[Blob, ...] | Video:
     """Return the clips of a cell: files, whose names may lack their ending, or a folder of frames; both before the id of a row."""
     if isinstance(cell, (str, int)) and "\n" not in str(cell) and cell != "":
-        ends = ("", *VIDEO_SUFFIXES) if str(cell).lower().endswith(VIDEO_SUFFIXES) else VIDEO_SUFFIXES
-        for suffix in ends:
+        has_ending = str(cell).lower().endswith(VIDEO_SUFFIXES)
+        for suffix in ("",) * has_ending + _CLIP_ENDINGS:
             if (blob := root.find(f"{cell}{suffix}")) is not None:
                 return (blob,)
-        if ends is VIDEO_SUFFIXES and (frames := root.frames(str(cell))):
+        if not has_ending and (frames := root.frames(str(cell))):
             return Video(frames=tuple(map(Image, frames)), fps=0.0)
     return images_of(cell, root, references)
 
