@@ -68,7 +68,7 @@ REPLIES = [
     ("where2place", 0, "[(500, 500)]", (0, 1, 0, 0)),  # whole numbers are pixels to the authors
     ("where2place", 0, "[(0.2499, 0.5)]", (1, 0, 1, 0)),  # pixel 249.9 is cut to 249, and its nearest one is 250
     ("treebench", 1, "Because of its shape: hull", (1, None, 1, 1)),  # the B of Because
-    ("treebench", 2, "Because of its shape: sail", (1, None, 0, 1)),
+    ("treebench", 2, "Because of its shape: sail", (1, None, 0, 0)),
 ]  # fmt: skip
 
 

@@ -102,6 +102,15 @@ def test_a_part_that_ends_before_it_starts_leaves_its_row_out(tmp_path, capsys):
     assert "2 rows left out" in told and "it starts at 2 and ends at 1 seconds" in told
 
 
+def test_one_question_about_two_parts_of_a_clip_is_two_questions(tmp_path, capsys):
+    rows = "a.mp4,Does it turn?,yes,0,1", "a.mp4,Does it turn?,no,1,2", "a.mp4,Does it turn?,no,0,1"
+    path = csv(folder_with_clip(tmp_path), "video,question,answer,start,end", *rows)
+    main(["check", path, "--json"])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    repeated = [finding for finding in findings if finding["code"] in ("contradicting-answers", "duplicate-question")]
+    assert [[row["row"] for row in finding["rows"]] for finding in repeated] == [["row 3 (line 4)"]]
+
+
 def test_a_cell_that_is_no_time_leaves_its_row_out(tmp_path, capsys):
     path = csv(folder_with_clip(tmp_path), "video,question,answer,s", "a.mp4,Does it?,yes,soon", "a.mp4,Has it?,yes,1")
     main(["check", path, "--map", "video_start=s"])

@@ -38,7 +38,7 @@ REPLIES = [
     ),  # the authors' script takes the first letter, of a word too
     ("medxpertqa-mm", 3, "The answer is B, no, the answer is A.", (1, 1, 0, 1)),
     ("pmc-vqa", 1, "lefft lung", (0, 1, 0, 0)),  # the most similar option
-    ("pmc-vqa", 1, "left lung", (1, 1, 1, 1)),
+    ("pmc-vqa", 1, "left lung", (1, 1, 1, 0)),  # lmms-eval reads letters, and no texts of options
     ("pmc-vqa", 1, "B", (1, 1, 1, 1)),
     ("slake", 0, "left lung", (1, None, 1, 1)),
     ("slake", 0, "Left lung.", (1, None, 0, 1)),  # the whole reply is compared but by lmms-eval
@@ -52,7 +52,7 @@ REPLIES = [
     ("path-vqa", 2, "Left lung", (1, None, 1, 1)),
     ("path-vqa", 2, "right lung", (0, None, 0, 0)),
     ("omnimedvqa", 1, "C. spleen", (1, None, 1, 1)),
-    ("omnimedvqa", 1, "spleen", (1, None, 1, 1)),
+    ("omnimedvqa", 1, "spleen", (1, None, 1, 0)),
     ("xlrs-bench-lite", 2, "A C", (1, None, 0, 1)),
     ("xlrs-bench-lite", 2, "(A) river and (C) field", (1, None, 0, 1)),
     ("xlrs-bench-lite", 2, "A", (0, None, 0, 0)),

@@ -143,7 +143,7 @@ class Check:
         texts = [part.text for part in parts if isinstance(part, Text)]
         contents = self._images_of(row) if row.images else []
         if len(texts) < len(parts):
-            contents += [hash(tuple(_video_name(part))) for part in parts if isinstance(part, Video)]
+            contents += [hash(_shown_of(part)) for part in parts if isinstance(part, Video)]
         about = row_options(row.options)
         self._duplicates.add(row, contents, about)
         if contents:
@@ -241,8 +241,10 @@ def _guesses(kind: str, options: int) -> int:
     return 2**options - 1 if kind == "multi-choice" else options
 
 
-def _video_name(video: Video) -> list[str]:
-    return [video.blob.key] if video.blob is not None else [frame.blob.key for frame in video.frames]
+def _shown_of(video: Video) -> tuple[object, ...]:
+    """Return what tells the parts of clips apart: the file or the frames, and the times between which they are shown."""
+    files = (video.blob,) if video.blob is not None else (frame.blob for frame in video.frames)
+    return (*(blob.key for blob in files), video.start, video.end, video.times)
 
 
 class Duplicates:
