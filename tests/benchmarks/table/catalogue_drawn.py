@@ -18,7 +18,7 @@ from card_sets_drawn import CARD_SETS, IMAGE, JUDGED, PATH
 from clip_sets_drawn import CLIP_SETS, draw_clip_set
 from document_sets_drawn import DOCUMENT_SETS, repository
 from document_sets_drawn import ROWS as DOCUMENT_ROWS
-from judged_video_sets_drawn import JUDGED_VIDEO_SETS
+from further_video_sets_drawn import FURTHER_VIDEO_SETS
 from medical_sets_drawn import MEDICAL_FILES, MEDICAL_SETS, draw_medical
 from PIL import Image as Picture
 from video_sets_drawn import VIDEO_SETS, draw_video_set
@@ -244,9 +244,9 @@ def draw(declared: Declaration, folder: Path) -> DrawnSet:
     if declared.name in CLIP_SETS:
         rows = 2 if declared.name == "videommmu-knowledge" else 1  # without and with the lecture
         return DrawnSet(draw_clip_set(declared.name, folder), rows=rows * len(CLIP_SETS[declared.name]))
-    if declared.name in JUDGED_VIDEO_SETS:
-        draw_judged, rows = JUDGED_VIDEO_SETS[declared.name]
-        return DrawnSet(draw_judged(folder), rows=rows)
+    if declared.name in FURTHER_VIDEO_SETS:
+        draw_set, rows = FURTHER_VIDEO_SETS[declared.name]
+        return DrawnSet(draw_set(folder), rows=rows)
     if declared.name in LISTED:
         return draw_card_set(declared, folder, [row for row, _ in LISTED[declared.name]])
     if declared.source.tsv:

@@ -10,7 +10,7 @@ from card_sets_drawn import CARD_HEADLINES, empty_wordnet
 from catalogue_drawn import ROWS, draw
 from clip_sets_drawn import CLIP_SETS
 from document_sets_drawn import DOCUMENT_SETS
-from judged_video_sets_drawn import JUDGED_VIDEO_SETS
+from further_video_sets_drawn import FURTHER_VIDEO_SETS
 from medical_sets_drawn import MEDICAL_HEADLINES
 from msgspec import structs
 from video_sets_drawn import VIDEO_SETS
@@ -72,7 +72,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LMUData", raising=False)
 
 
-ELSEWHERE = {*VIDEO_SETS, *CLIP_SETS, *DOCUMENT_SETS, *JUDGED_VIDEO_SETS}
+ELSEWHERE = {*VIDEO_SETS, *CLIP_SETS, *DOCUMENT_SETS, *FURTHER_VIDEO_SETS}
 """Sets that files of their own draw and run."""
 
 

@@ -73,7 +73,7 @@ class Source(Strict, frozen=True):
         other_rows: of a set: further numbers of rows that are in use.
         mirrors: further addresses.
         table: VLMEvalKit's file name of the table; default: the last part of the address.
-        images: a folder or archives of the images; a folder that is not there is an error. Of `hub`: patterns of folders and archives.
+        images: a folder or archives of the images, of `hub` patterns of them; a folder that is not there is an error.
         unpack: each row becomes one for each element, which sets columns to other cells, or to the text behind `=`.
         explode: a column of lists: each row becomes one row for each element.
         file_column: a column that is added: the name of the row's file without its ending, or of its folder for

@@ -1,4 +1,4 @@
-"""Small drawn sets of captions, descriptions and summaries of clips, in the official layout; a judge decides them."""
+"""Small drawn sets of clips in the official layout: what a judge decides, and questions in lists by their video."""
 
 from __future__ import annotations
 
@@ -55,5 +55,36 @@ def draw_generation(folder: Path) -> Path:
     return folder
 
 
-JUDGED_VIDEO_SETS = {"tempcompass-captioning": (draw_captions, 4), "mlvu-dev-generation": (draw_generation, 3)}
+def draw_lists(folder: Path) -> Path:
+    """Write two videos of LVBench as the authors' file has them, with their questions, and the clips in a folder."""
+
+    def asked(uid: int, answer: str, kinds: list[str]) -> dict[str, Any]:
+        question = f"What comes after {uid}?\n(A) a man\n(B) a dog\n(C) a car\n(D) rain"
+        return {
+            "uid": str(uid),
+            "question": question,
+            "answer": answer,
+            "question_type": kinds,
+            "time_reference": "00:15-00:19",
+        }
+
+    lists = {
+        "Cm73ma6Ibcs": [asked(0, "A", ["entity recognition"]), asked(1, "B", ["reasoning", "event understanding"])],
+        "b7VQ": [asked(2, "C", ["reasoning"])],
+    }
+    rows = [
+        {"key": key, "type": "cartoon", "video_info": {"fps": 25.0}, "qa": several} for key, several in lists.items()
+    ]
+    (folder / "videos").mkdir(parents=True)
+    (folder / "video_info.meta.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for number, key in enumerate(lists):
+        (folder / f"videos/{key}.mp4").write_bytes(event_clip(number))
+    return folder
+
+
+FURTHER_VIDEO_SETS = {
+    "tempcompass-captioning": (draw_captions, 4),
+    "mlvu-dev-generation": (draw_generation, 3),
+    "lvbench-authors": (draw_lists, 3),
+}
 """What draws each set into a folder, and how many rows it has."""

@@ -1,4 +1,4 @@
-"""Captions, descriptions and summaries of clips in the official layout, and the judges that decide them."""
+"""Sets of clips in the official layout: captions, descriptions and summaries with their judges, and questions in lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from judged_video_sets_drawn import CAPTION, draw_captions, draw_generation
+from further_video_sets_drawn import CAPTION, draw_captions, draw_generation, draw_lists
 
 import snellen
 from servers.oracle import OracleServer, SentQuestion
@@ -71,3 +71,22 @@ def test_scenes_and_summaries_are_graded_by_what_counts_in_each_and_averaged_ove
     figures = {figure.name: figure.value for figure in snellen.load_run(tmp_path / "run").figures("strict")["strict"]}
     assert figures["grade/subPlot"] == pytest.approx(6.5) and figures["grade/summary"] == pytest.approx(5.0)
     assert figures["G-Avg"] == pytest.approx((6.5 + 5.0) / 2)  # each task counts alike, on the authors' scale
+
+
+def test_questions_in_a_list_by_their_video_are_questions_of_their_own(tmp_path: Path) -> None:
+    place = draw_lists(tmp_path / "set")
+    said = {"0": "(A)", "1": "The answer is B", "2": "D"}
+    with OracleServer(lambda request: said[re.findall(r"after (\d)", request.text)[0]]) as server:
+        run = snellen.evaluate("lvbench-authors", "api:oracle", base_url=server.url, data=place, out=tmp_path / "run")
+        assert len({tuple(request.images) for request in server.requests}) == 2, "two of the three are about one clip"
+    wanted = {
+        "strict": (2 / 3, 1 / 2),
+        "authors": (1 / 3, 0),
+        "vlmevalkit": (2 / 3, 1 / 2),
+        "lmms-eval": (2 / 3, 1 / 2),
+    }
+    for profile, (all_rows, reasoning) in wanted.items():
+        figures = {figure.name: figure.value for figure in run.figures(profile)[profile]}
+        assert figures["accuracy"] == pytest.approx(all_rows), profile
+        assert figures["accuracy/reasoning"] == pytest.approx(reasoning), profile
+        assert figures["accuracy/entity recognition"] == 1.0
