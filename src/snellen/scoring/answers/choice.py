@@ -31,6 +31,7 @@ _BLANKS = re.compile(r"\s+")
 _LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
 _ASIDE = re.compile(r",| [-—–] ")
 _END = re.compile(r"[.!?…。！？]\s|\n")
+_ECHOED = re.compile(r"[\s,;.。|/]{0,4}[(\[]?(?P<letter>[^\W\d_])[)\].:,]\s{0,2}")
 
 
 class _Options:
@@ -269,6 +270,22 @@ class Choice(AnswerType):
         if letter is None:
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return letter
+
+    def echoes(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the spans in which a text lists every option behind its letter, in their order, as the question does."""
+        listed = [(letter, own.strip()) for letter, own in self.options.letters.items()]
+        at = text.find(listed[0][1]) if len(listed) > 1 and all(own for _, own in listed) else -1
+        while at >= 0:
+            mark, end = _ECHOED.search(text, max(0, at - 8), at), at
+            start = at if mark is None else mark.start("letter")
+            for letter, own in listed:
+                if mark is None or mark["letter"] != letter or not text.startswith(own, mark.end()):
+                    break
+                end = mark.end() + len(own)
+                mark = _ECHOED.match(text, end)
+            else:
+                yield start, end
+            at = text.find(listed[0][1], max(end, at + 1))
 
     def candidates(self, text: str) -> Iterator[int]:
         """Yield the places of letters, and of words with which an option's text or place begins."""

@@ -37,7 +37,7 @@ _ANY_ORDER = re.compile(
     re.IGNORECASE,
 )
 _ORDER = re.compile(
-    r"(?i)\b(?:order|sequence|sort(?:ed)?|rank(?:ed|ing)?|\w*scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
+    r"(?i)\b(?:(?<!\bin )order|order(?! to\b)|sequence|sort(?:ed)?(?! of\b)|rank(?:ed|ing)?|\w*scending|\w+(?:betic|ogic)ally|Reihenfolge|sortiert|ord(?:re|en))\b"
     r"|\b(?:left|right|top|bottom|first|front|\w{3,12}est) to \w+|顺序|順序|依次|从.{1,4}到"
     r"|\b(?:orden|ordre|ordem|ordine|volgorde|kolejno|порядк\w*|sırayla|orden(?!ador)\w*)\b|순서|順番|ترتيب|(?<![^\s,])क्रम"
     rf"|\b(?:{_ALONG}|arriba abajo|haut en bas|слева направо|справа налево|сверху вниз|снизу вверх|soldan sağa|sağdan sola|yukarıdan aşağı\w*)\b"

@@ -270,7 +270,10 @@ class Number(AnswerType):
             bounded = negated or before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
             before_sign = near.rstrip()[-1:]
             compound = (
-                (behind[:1] == "-" and behind[1:2].isalpha()) or before_sign in ("^", "±") or number.start < covered
+                (behind[:1] == "-" and behind[1:2].isalpha())
+                or (before_sign and before_sign in "^±√∛∜")
+                or (behind[:1] and behind[0] in "√∛∜π")
+                or number.start < covered
             )
             pronoun = (
                 text[number.start : number.end].lower() == "one"

@@ -42,8 +42,8 @@ _UP = r"10 ?(?:(?:\^|\*\*) ?[{(]?([+−-]?\d{1,3})[})]?|([⁺⁻]?[⁰¹²³⁴-
 _TEN = re.compile(_UP, re.ASCII)
 _POWER = re.compile(r"[eE]([+-]?\d{1,3})(?!\w)| ?(?:[x×*·]|\\times|\\cdot) ?" + _UP, re.ASCII)
 _FRACTION = re.compile(
-    r"(?a)[½⅓⅔¼¾⅕-⅞⅐⅑⅒]|\\[dt]?frac ?(?:\{ ?(\d{1,15}) ?\} ?\{ ?(\d{1,15}) ?\}|(\d)(\d))"
-    r"|(0|[1-9]\d{0,14}) ?/ ?([1-9]\d{0,14})(?![\d/]|[.,]\d)"
+    r"(?a)[½⅓⅔¼¾⅕-⅞⅐⅑⅒]|\\[dt]?frac ?(?:\{ ?([-+−]? ?\d{1,15}) ?\} ?\{ ?([-+−]? ?\d{1,15}) ?\}|(\d)(\d))"
+    r"|(0|[1-9]\d{0,14}) ?/ ?([-+−]?[1-9]\d{0,14})(?![\d/]|[.,]\d)"
 )
 _SCALE = re.compile(r"(?i)[kmb](?![^\W_])| ?(?:(?:mio|mrd|tsd)\b\.?|[a-z]{2,10}\b|[万萬亿億]|千(?![克米瓦卡]))")
 _WORD = re.compile("(?ai)[ -]?([a-z]+)")
@@ -196,7 +196,7 @@ def _fraction_at(text: str, at: int, whole: int = 0) -> _Body | None:
     if (match := _FRACTION.match(text, at)) is None:
         return None
     parts = [part for part in match.groups() if part] or unicodedata.normalize("NFKC", match[0]).split("⁄")
-    top, bottom = map(int, parts)
+    top, bottom = (int(part.replace("−", "-").replace(" ", "")) for part in parts)
     return (Decimal(whole * bottom + top) / bottom, EXACT, match.end()) if bottom else None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from snellen.errors import DataError
 from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
+from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed_span
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered
@@ -98,6 +99,7 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
         return Reading(None, "reasoning not finished")
     if kind.is_closed and not said.containers and holds_calls(reply):
         said = visible(reply, calls=False)
+    said = _without_echoes(said, kind) if isinstance(kind, Choice) else said
     reading = None if said.whole is None else _verbatim(kind, reply, said.whole, accepted)
     if reading is None and not said.text.strip() and not said.containers:
         return Reading(None, "empty reply")
@@ -106,6 +108,14 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
         cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
         reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
     return reading
+
+
+def _without_echoes(said: Visible, kind: Choice) -> Visible:
+    """Return what is said beside the options that a reply repeats; all of it where it says nothing else."""
+    text = said.text
+    for start, end in () if isinstance(kind, MultiChoice) else kind.echoes(text):
+        text = f"{text[:start]}{chr(10) * (end - start)}{text[end:]}"
+    return said._replace(text=text) if any(map(str.isalnum, text)) else said
 
 
 def _staged(said: Visible, kind: AnswerType) -> Reading | None:

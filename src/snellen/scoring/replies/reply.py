@@ -375,12 +375,13 @@ def _boxed(reply: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _fields(reply: str, start: int, end: int) -> list[Span]:
-    """Return the spans of the answer fields of a JSON object, whole or cut off."""
+    """Return the spans of the answer fields of a JSON object, whole or cut off; of a tool's arguments the only one is no answer."""
     first = reply.find("{", start, end)
     fields = list(_FIELD.finditer(reply, first, min(end, first + 20_000)))
     answers = [field for field in fields if _is_answer_key(field["key"])]
     exact = [field for field in answers if "answer" in field["key"].lower() or "答案" in field["key"]]
-    chosen = exact or answers or (fields if len(fields) == 1 else [])
+    is_alone = len(fields) == 1 and not holds_calls(reply[start:first])
+    chosen = exact or answers or (fields if is_alone else [])
     return [_unquoted(reply, *field.span("value")) for field in chosen]
 
 
@@ -406,7 +407,7 @@ def _unquoted(reply: str, start: int, end: int) -> Span:
 
 def _bracketed(mark: re.Match[str], part: str) -> Iterator[tuple[str, int]]:
     """Yield a part of a fraction, in brackets where it is more than a number or a name: `(1+x)/2`."""
-    text, is_one = mark[part], re.fullmatch(r"\s*[-+−]?\w+\s*", mark[part]) is not None
+    text, is_one = mark[part], re.fullmatch(r"\s*[-+−]?\s?\w+\s*", mark[part]) is not None
     yield text if is_one else f"({text})", mark.start(part) - (not is_one)
 
 
