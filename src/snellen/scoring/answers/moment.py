@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import WORDS, AnswerType, Found, GoldError
 from snellen.scoring.answers.fold import without_marks
+from snellen.scoring.answers.number_words import ordinal, spelled
 from snellen.scoring.answers.numerals import parse_number, plain
-from snellen.scoring.replies.sentences import Sentence
+from snellen.scoring.replies.sentences import Sentence, words_of
+from snellen.text import terms
 
 MOST_CHARACTERS = 120
 """Maximum characters of a date or a time."""
@@ -38,11 +40,16 @@ _AFTER = re.compile(
     r"(?:\.?(?:,| of| de| del|-)? ?(?P<year>\d{4})(?![\w:/%-]|[.,]\d))?"
 )
 _OTHER_DAY = re.compile(
-    r"(?i)(?<![\w.:])(?P<day>\d{1,2})(?:st|nd|rd|th|[.º])?,? (?:or|to|and|oder|bis|und|ou|et|o|y|a) (?:the |den |le |el )?$"
+    r"(?i)(?<![\w.:])(?P<day>\d{1,2}|[^\W\d_]{4,})(?:st|nd|rd|th|[.º])?,? (?:or|to|and|oder|bis|und|ou|et|o|y|a) (?:the |den |le |el )?$"
 )
 """A day whose month and year stand behind a second one: `the 22nd or the 23rd of February`."""
 _WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|\d+ [^\W\d_A-Z]{1,4}", re.ASCII)
 """What may be words of a sentence: `march 5 miles`, `2 set`."""
+
+
+_DAY_OF = terms("day of de di do")
+_ARTICLE = re.compile(r"(?i)(?<!\w)(?:the|den|le|el|der|il|o) $")
+_DAY_BEHIND = re.compile(r"(?i) (?:the )?(?P<day>(?:(?:twenty|thirty)[ -])?[a-z]{5,11}(?!\w))")
 
 
 class Moment(NamedTuple):
@@ -135,18 +142,61 @@ def _with_names(text: str) -> Iterator[Found]:
     """Find dates with a month's name: `Friday, the 1st of March 2024`, `March 1, 2024`, `1. März`."""
     for word in _WORD.finditer(text):
         month = MONTHS.get(without_marks(word[0].casefold()))
-        before = _BEFORE.search(text, max(0, word.start() - 40), word.start()) if month is not None else None
+        if month is None:
+            continue
+        if (spoken := _with_spoken_day(text, word, str(month))) is not None:
+            yield from spoken
+            continue
+        before = _BEFORE.search(text, max(0, word.start() - 40), word.start())
         after = _AFTER.match(text, word.end())
         if before is None or after is None or any(before[part] and after[part] for part in ("day", "year")):
             continue
         found = moment(before["year"] or after["year"], str(month), before["day"] or after["day"])
         if found is not None:
             is_day = without_marks((before["name"] or "").casefold()) in WEEKDAYS
-            other = _OTHER_DAY.search(text, max(0, before.start("date") - 40), before.start("date"))
-            day = moment(before["year"] or after["year"], str(month), other["day"]) if other and before["day"] else None
-            if other and day is not None:
-                yield Found((day,), other.start(), other.end())
+            if before["day"]:
+                yield from _other_day(text, before.start("date"), found)
             yield Found((found,), before.start() if is_day else before.start("date"), after.end())
+
+
+def _with_spoken_day(text: str, month: re.Match[str], number: str) -> list[Found] | None:
+    """Return the dates of a month with a day in words before or behind it: `the fifth of March 2024`, `March the fifth`."""
+    low = max(0, month.start() - 40)
+    words = [word for word in words_of(text[low : month.start()]) if word.text != "-"]
+    linked = len(words)
+    while words and words[-1].text in _DAY_OF:
+        words.pop()
+    linked -= len(words)
+    said = _day_of([word.text for word in words[-3:]])
+    if said is not None:
+        start, after = low + words[-said[1]].start, _AFTER.match(text, month.end())
+        article = _ARTICLE.search(text, low, start)
+        start = article.start() if article is not None else start
+    elif (behind := _DAY_BEHIND.match(text, month.end())) is not None:
+        said = ordinal([word.text for word in words_of(behind["day"]) if word.text != "-"])
+        start, after = month.start(), _AFTER.match(text, behind.end())
+        linked = 1
+    year = after["year"] if said is not None and after is not None and not after["day"] else None
+    if said is None or after is None or not (year or linked or month[0][0].isupper()):
+        return None
+    found = moment(year, number, str(said[0]))
+    return [] if found is None else [*_other_day(text, start, found), Found((found,), start, after.end())]
+
+
+def _other_day(text: str, start: int, date: Moment) -> Iterator[Found]:
+    """Yield the date of a day in front of another one's date: `the 22nd or the 23rd of February`."""
+    if (other := _OTHER_DAY.search(text, max(0, start - 40), start)) is not None:
+        day = _number(other["day"]) or (_day_of([other["day"].casefold()]) or (0,))[0]
+        if day and (first := moment(str(date.year or ""), str(date.month), str(day))) is not None:
+            yield Found((first,), other.start(), other.end())
+
+
+def _day_of(words: Sequence[str]) -> tuple[int, int] | None:
+    """Return the day that the last words name, as an ordinal or as a number, and how many words do."""
+    run = next((run for run in spelled(words) if run.last == len(words) - 1), None)
+    if run is not None and run.value is not None and run.value < 32:
+        return run.value, run.last - run.first + 1
+    return ordinal(words)
 
 
 def _shown(value: Moment) -> str:

@@ -22,12 +22,16 @@ _JOINTS = ("-", "–", "‑")
 
 
 class Language(NamedTuple):
-    """Words of numbers with their values, those that are also other words, words between them, and words that tell a text of the language."""
+    """Words of numbers with their values, those that are also other words, words between them, and words that tell a text of the language.
+
+    `ordinals` are those of 1 to 19, 20 and 30 in each inflected form.
+    """
 
     values: Mapping[str, int]
     doubtful: frozenset[str]
     joints: frozenset[str]
     spoken: frozenset[str]
+    ordinals: Mapping[str, int]
 
 
 class Spelled(NamedTuple):
@@ -61,7 +65,35 @@ def _language(table: Mapping[str, str]) -> Language:
             values |= {form.lstrip("~"): value for form in own}
             doubtful |= {form[1:] for form in own if form[0] == "~"}
     values |= dict.fromkeys(table["unread"].split(), _UNREAD)
-    return Language(values, frozenset(doubtful), frozenset(table["and"].split()), frozenset(table["spoken"].split()))
+    ends = [end.strip("-") for end in table.get("ordinal_ends", "").split()]
+    ordinals = {
+        f"{stem}{end}": value
+        for value, stems in zip((*range(1, 20), 20, 30), table.get("ordinals", "").split(), strict=False)
+        for stem in stems.split("|")
+        for end in ends
+    }
+    spoken = frozenset(table["spoken"].split())
+    return Language(values, frozenset(doubtful), frozenset(table["and"].split()), spoken, ordinals)
+
+
+def ordinal(words: Sequence[str]) -> tuple[int, int] | None:
+    """Return the number below 40 that the last words say as an ordinal, with how many say it: `twenty first`, `пятого`."""
+    for name, language in languages().items() if words else ():
+        value = _ordinal(words[-1], language, name)
+        if value is not None:
+            before = words[-2] if len(words) > 1 and value < 10 else ""
+            ten = language.ordinals.get(before) or (_parts(before, name) or (ENGLISH_BELOW_HUNDRED.get(before, 0),))[0]
+            return (ten + value, 2) if ten in (20, 30) else (value, 1)
+    return None
+
+
+def _ordinal(word: str, language: Language, name: str) -> int | None:
+    """Return the number of one word, which German and Dutch put together: `einundzwanzigsten`."""
+    if word in language.ordinals or name not in ("de", "nl"):
+        return language.ordinals.get(word)
+    tens = [(form, value) for form, value in language.ordinals.items() if value >= 20 and word.endswith(form)]
+    parts = [(value, _parts(word[: -len(form) - len(joint)], name)) for form, value in tens for joint in language.joints]
+    return next((value + own[0] for value, own in parts if len(own) == 1 and 0 < own[0] < 10), None)
 
 
 def spelled(words: Sequence[str], also: frozenset[str] = frozenset()) -> Iterator[Spelled]:
