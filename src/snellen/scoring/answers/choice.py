@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
+from snellen.scoring.answers.number_words import languages
 from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
 
@@ -57,7 +58,7 @@ class _Options:
             if word.text not in _ARTICLES
         }
         self.longest = 400 + 2 * max((len(text) for text in texts.values()), default=0)
-        self.heads = (*heads, *(word for word in _ordinals() if len(word) > 1))
+        self.heads = (*heads, *_ordinal_heads(len(self.letters)))
         self.capital = (
             re.compile(
                 f"(?<![^\\W_])[{re.escape(''.join(self.letters))}АВСЕНКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖ](?![^\\W_\\u2e80-\\ud7ff])"
@@ -488,8 +489,17 @@ _ENDS = terms(". , ; : ! ) 。 ， 、 but because since as though although and 
 def _ordinals() -> Mapping[str, int]:
     """Return ordinals to places from 0; those of the last option are -1."""
     rows = [row.split() for row in ordered("ordinal")]
-    places = {word: at for at, row in enumerate(rows[:-1]) for word in row}
+    places = {word: value - 1 for language in languages().values() for word, value in language.ordinals.items()}
+    places |= {word: at for at, row in enumerate(rows[:-1]) for word in row}
     return places | dict.fromkeys(rows[-1], -1)
+
+
+@lru_cache(maxsize=26)
+def _ordinal_heads(options: int) -> frozenset[str]:
+    """Return what ordinals of up to so many options, and of the last one, begin with."""
+    rows = " ".join(ordered("ordinal")).split()
+    stems = [pair for language in languages().values() for pair in language.stems.items()]
+    return frozenset((*rows, *(stem for stem, value in stems if value <= options)))
 
 
 class ChoiceByText(Choice):

@@ -24,7 +24,7 @@ _JOINTS = ("-", "–", "‑")
 class Language(NamedTuple):
     """Words of numbers with their values, those that are also other words, words between them, and words that tell a text of the language.
 
-    `ordinals` are those of 1 to 19, 20 and 30 in each inflected form.
+    `ordinals` are those of 1 to 19, 20 and 30 in each inflected form, `stems` what they begin with.
     """
 
     values: Mapping[str, int]
@@ -32,6 +32,7 @@ class Language(NamedTuple):
     joints: frozenset[str]
     spoken: frozenset[str]
     ordinals: Mapping[str, int]
+    stems: Mapping[str, int]
 
 
 class Spelled(NamedTuple):
@@ -65,15 +66,12 @@ def _language(table: Mapping[str, str]) -> Language:
             values |= {form.lstrip("~"): value for form in own}
             doubtful |= {form[1:] for form in own if form[0] == "~"}
     values |= dict.fromkeys(table["unread"].split(), _UNREAD)
+    rows = zip((*range(1, 20), 20, 30), table.get("ordinals", "").split(), strict=False)
+    stems = {stem: value for value, row in rows for stem in row.split("|")}
     ends = [end.strip("-") for end in table.get("ordinal_ends", "").split()]
-    ordinals = {
-        f"{stem}{end}": value
-        for value, stems in zip((*range(1, 20), 20, 30), table.get("ordinals", "").split(), strict=False)
-        for stem in stems.split("|")
-        for end in ends
-    }
+    ordinals = {f"{stem}{end}": value for stem, value in stems.items() for end in ends}
     spoken = frozenset(table["spoken"].split())
-    return Language(values, frozenset(doubtful), frozenset(table["and"].split()), spoken, ordinals)
+    return Language(values, frozenset(doubtful), frozenset(table["and"].split()), spoken, ordinals, stems)
 
 
 def ordinal(words: Sequence[str]) -> tuple[int, int] | None:
