@@ -302,9 +302,7 @@ class Number(AnswerType):
         amount = self._converted(text, number)
         if amount is None:
             return None
-        value = (
-            -amount.value if amount.value > 0 and _MINUS.search(_shortly_before(text, number.start)) else amount.value
-        )
+        value = -amount.value if amount.value > 0 and is_below_zero(text, number.start) else amount.value
         return amount._replace(value=self._unscaled(value, text[amount.start : amount.end]))
 
     def _is_compared(self, text: str, end: int) -> bool:
@@ -468,6 +466,11 @@ def _is_divided(text: str, number: Found, is_last: bool) -> bool:
 def _shortly_before(text: str, place: int) -> str:
     """Return the 40 characters before a place, with an ellipsis for those before them."""
     return text[:place] if place <= 40 else f"…{text[place - 40 : place]}"
+
+
+def is_below_zero(text: str, start: int) -> bool:
+    """Return True for a number behind a word for minus: `minus fünf`, `零下`."""
+    return _MINUS.search(_shortly_before(text, start)) is not None
 
 
 def bare_end(text: str, start: int) -> int:

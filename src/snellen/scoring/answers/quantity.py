@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.number import Number
+from snellen.scoring.answers.number import Number, is_below_zero
 from snellen.scoring.answers.numerals import EXACT, Value, negated, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
 from snellen.scoring.replies.sentences import Sentence
@@ -95,10 +95,18 @@ class Quantity(Number):
         before = _SIGN_BEFORE.search(text, max(0, number.start - 7), number.start)
         amount = self._amount_at(text, before.start()) if before is not None else None
         if amount is None or amount.end <= number.start:
-            amount = self._amount_at(text, number.start)
+            amount = self._amount_at(text, number.start) or self._worded_amount(text, number)
         bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
         is_part = amount is not None and amount.end < number.end  # `5 millones`
         return None if bare or is_part else amount
+
+    def _worded_amount(self, text: str, number: Found) -> Found | None:
+        """Return the amount of a number in words of another language than English: `minus fünf Grad Celsius`."""
+        if text[number.start].isdigit():
+            return None
+        value = negated(number.value) if is_below_zero(text, number.start) else number.value
+        unit, end = self._unit_at(text, number.end) or ("", number.end)
+        return Found(Amount(value, unit, 0), number.start, end)
 
     def _in_unit(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         return [one for one in found if self._asked_unit(one.value.unit)]
