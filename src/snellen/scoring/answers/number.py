@@ -21,6 +21,8 @@ from snellen.text import terms
 
 MOST_NUMBERS = 120
 """Numbers of a sentence that are weighed: the first 40 and the last."""
+LONGEST_GAP = 24
+"""Characters between two numbers of a range."""
 CLOSE = 5
 """Words between the numbers of an enumeration."""
 LONGEST = 120
@@ -248,7 +250,7 @@ class Number(AnswerType):
             numbers = [*numbers[: MOST_NUMBERS // 3], *numbers[-2 * MOST_NUMBERS // 3 :]]
         bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label", self._asked())
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
-        between = [text[one.end : other.start] for one, other in itertools.pairwise(numbers)]
+        between = [self._between(text, one.end, other.start) for one, other in itertools.pairwise(numbers)]
         written = [text[one.start : one.end][:1].isdigit() for one in numbers]
         ranged = {
             at
@@ -257,6 +259,7 @@ class Number(AnswerType):
             or (words == " " and not (written[at] or written[at + 1] or text[numbers[at + 1].end :][:1] == "-"))
         }
         skipped, covered, asked = False, 0, self._asked()
+        last: Found | None = None
         for at, number in enumerate(numbers):
             if number.value is None:
                 covered, skipped = number.end, False
@@ -295,7 +298,20 @@ class Number(AnswerType):
             if (taken := self._taken(text, number)) is not None:
                 covered = taken.end
                 if not self._is_compared(text, taken.end):
-                    yield taken
+                    yield from () if last is None else (last,)
+                    last = taken
+            elif last is not None and text[last.end : number.start].strip().lower() in _PART_JOINTS:
+                last = None  # of `two dollars fifty` nobody reads the two alone
+        yield from () if last is None else (last,)
+
+    def _between(self, text: str, end: int, start: int) -> str:
+        """Return what stands between two numbers, without the unit of the first and the currency of the second but at an `or`."""
+        gap = text[end:start]
+        if len(gap) > LONGEST_GAP or not gap.strip():
+            return gap
+        unit = self._unit_behind(text, end)
+        rest = (gap if unit is None else text[unit[1] : start]).rstrip("$€£¥")
+        return gap if rest.strip().lower() in single_words("or") else rest
 
     def _taken(self, text: str, number: Found) -> Found | None:
         """Return a number with its sign, in the unit and scale that are asked for; None for one of another dimension."""
@@ -401,6 +417,7 @@ _WHOLE = re.compile(
     r"(?: (?:the|these|those|all|den|diesen|les|ces|los|las|i|le|de))*\s*$",
     re.IGNORECASE,
 )
+_PART_JOINTS = single_words("and") | {"", "con"}
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
 _DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")
