@@ -23,6 +23,7 @@ from snellen.scoring.answers import AnswerContext, GoldError, answer_type, kinds
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded as fold
 from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
+from snellen.scoring.answers.number import decimal_of
 from snellen.scoring.answers.video_moment import Moment, moment_names, moments_in
 from snellen.scoring.answers.written_regions import NO_NUMBER
 from snellen.text import terms
@@ -99,6 +100,7 @@ class ColumnForms(Struct):
         forms: how many have each form.
         signed: numbers that are negative, or no whole ones.
         decimals: by decimal sign, how many show it beyond doubt.
+        asked: by the decimal sign of their questions' language, how many do not show theirs: `12.480`.
         days: by order (True: the day stands first), how many dates show it beyond doubt.
         truth_forms: truth values by the words of their questions, `yes/no` and `T/F`.
     """
@@ -106,6 +108,7 @@ class ColumnForms(Struct):
     rows: int = 0
     forms: Counter[str] = field(default_factory=Counter)
     decimals: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
     days: Counter[bool] = field(default_factory=Counter)
     truth_forms: Counter[str] = field(default_factory=Counter)
     truth_openings: set[str] = field(default_factory=set)
@@ -129,6 +132,8 @@ class ColumnForms(Struct):
         elif isinstance(cell, str) and form in ("number", "quantity"):
             if sign := decimal_sign(cell):
                 self.decimals[sign] += 1
+            elif "." in cell or "," in cell:
+                self.asked[decimal_of(question)] += 1
         elif form == "slashed" and (first := day_stands_first(cell)) is not None:
             self.days[first] += 1
 
@@ -146,6 +151,7 @@ class ColumnForms(Struct):
         """Return what the column says."""
         truths = self.forms["truth"] + self.forms["letter"]
         points, commas = self.decimals["."], self.decimals[","]
+        told = self.decimals or self.asked
         days = self.days
         return ColumnFacts(
             bits_are_truth=truths > 0 and truths + self.forms["bit"] == self.rows,
@@ -153,7 +159,7 @@ class ColumnForms(Struct):
             words_are_labels=self._holds_labels(),
             whole=not self.forms["number"],
             colons_are_ratios=self.forms["ratio"] > 0 and not self.forms["clock"],
-            decimal="," if commas > points else ".",
+            decimal="," if told[","] > told["."] else ".",
             day_first=None if days[True] == days[False] else days[True] > days[False],
             mixed_decimals=bool(points and commas),
         )
@@ -271,7 +277,8 @@ def _numeric_form(text: str) -> str:
         return "clock" if text.partition(":")[2].startswith("0") or text.startswith("0") else "colon"
     if _SLASHED.fullmatch(text):
         return "slashed"
-    return next((kind for kind in ("number", "date", "time", "quantity") if _parses(kind, text)), "")
+    is_percent = text[-1] == "%"  # a number only where one is asked for
+    return next((kind for kind in ("number", "date", "time", "quantity")[3 * is_percent :] if _parses(kind, text)), "")
 
 
 def _parses(kind: str, text: str) -> bool:

@@ -94,6 +94,10 @@ class AnswerType:
         """Return the value that a whole text writes, its outer markup already removed; None if it writes none."""
         raise NotImplementedError
 
+    def as_gold(self, text: str) -> Any | None:
+        """Return the value of a reply that is a gold cell, character by character."""
+        return self.parse(text)
+
     def parse_gold(self, cell: Any) -> Any:
         """Return the value of a gold cell: a text is read as a reply would be, in any markup.
 

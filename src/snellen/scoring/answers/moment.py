@@ -211,6 +211,8 @@ _CLOCK = re.compile(
     r"(?ai)(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
     r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)" + _PART_OF_DAY
 )
+_STOPPED = re.compile(r"(?a)(?<!.)([01]?\d|2[0-3])\.([0-5]\d)(?!.)")
+"""`8.40`: all of a text where a time is asked for; elsewhere it is a number."""
 _CJK_CLOCK = re.compile(
     r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|午後|오후)|(?P<night>晚上|夜))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
     r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
@@ -219,6 +221,8 @@ _COUNT = (
     r"(?:(?:twenty[ -])?(?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
     r"|twenty|\d{1,2})"
 )
+_OTHER_HOUR = re.compile(rf"(?ai)(?<![\w.:])(?P<hour>\d{{1,2}}|{_COUNT}) (?:or|to|and|oder|bis|und|ou|et|o|y|a) $")
+"""An hour whose `o'clock` stands behind a second one: `3 or 4 o'clock`."""
 _SPOKEN = re.compile(
     rf"(?ai)(?:\b(?:(?P<minute>half|(?:a )?quarter|{_COUNT})(?: minutes?)? past|(?P<left>(?:a )?quarter|{_COUNT} minutes?) (?:to|before)) "
     rf"(?P<hour>{_COUNT})\b(?![:.]\d)|\b(?=[a-z])(?P<whole>{_COUNT}) o['’]clock\b|\b(?:12 )?(?P<name>noon|midnight)\b)"
@@ -249,8 +253,13 @@ class Time(AnswerType):
     expected = "a time of day, such as `10:05` or `1:05 pm`"
 
     def parse(self, text: str) -> Clock | None:
+        text = _STOPPED.sub(r"\1:\2", text) if self.context.question else text
         found = self.find(Sentence(text, 0, len(text))) if len(text) <= MOST_CHARACTERS else ()
         return next((time.value for time in found if (time.start, time.end) == (0, len(text))), None)
+
+    def parse_gold(self, cell: Any) -> Clock:
+        clock: Clock = super().parse_gold(_STOPPED.sub(r"\1:\2", cell) if isinstance(cell, str) else cell)
+        return clock
 
     def same(self, value: Clock, gold: Clock) -> bool:
         if value.minute != gold.minute or (gold.second and value.second != gold.second):
@@ -268,7 +277,13 @@ class Time(AnswerType):
         text = plain(sentence.text).replace("：", ":")
         matches = (match for pattern in (_CLOCK, _CJK_CLOCK, _SPOKEN) for match in pattern.finditer(text))
         found = [Found(_clock(match), match.start(), match.end()) for match in matches]
-        return sorted((one for one in found if one.value is not None), key=lambda one: one.start)
+        found = [one for one in found if one.value is not None]
+        for one in list(found):
+            other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
+            hour = None if other is None else _number(other["hour"])
+            if other is not None and hour is not None and hour < 24:
+                found.append(Found(one.value._replace(hour=hour), other.start(), other.end()))
+        return sorted(found, key=lambda one: one.start)
 
 
 def _half(match: re.Match[str], hour: int) -> str:

@@ -89,6 +89,11 @@ class Number(AnswerType):
         )
         return self._value(listed[0].value) if fits and "?" not in behind else None
 
+    def as_gold(self, text: str) -> Any | None:
+        """Return the number of a text that is the gold cell, of which the table tells the decimal sign."""
+        found = parse_number(text, self.context.decimal)
+        return self.parse(text) if found is None else self._value(found[0])
+
     def _named(self, sentence: Sentence) -> int:
         """Return how many numbers a sentence names, those that are no answer too."""
         return len(find_numbers(sentence.text)) + sum(one.value is not None for one in self._worded(sentence, ()))
@@ -104,16 +109,8 @@ class Number(AnswerType):
 
         A comma before three digits groups thousands all the same: models write `1,200` in any language.
         """
-        foreign = self.context.decimal == "." and not self._is_english() and self._asked_in() & _COMMA_LANGUAGES
-        decimal = "," if foreign else self.context.decimal
+        decimal = self.context.decimal if self.context.decimal == "," else decimal_of(self.context.question)
         return "." if decimal == "," and _THOUSANDS.search(text) else decimal
-
-    def _asked_in(self) -> set[str]:
-        return {word.text for word in words_of(self.context.question[:300])}
-
-    def _is_english(self) -> bool:
-        asked = self._asked_in()
-        return not asked or not asked.isdisjoint(_ENGLISH)
 
     def _is_unit(self, word: str) -> bool:
         return bool(self.context.unit) and word.casefold() == self.context.unit.casefold()
@@ -125,7 +122,7 @@ class Number(AnswerType):
     def parse_gold(self, cell: Any) -> Any:
         """Return a gold number with the place of its last digit, by which a reply may be rounded."""
         text = undressed(repr(cell) if isinstance(cell, float) else str(cell))
-        found = parse_number(text, self.context.decimal)
+        found = parse_number(text.removesuffix("%").rstrip(), self.context.decimal)
         if found is None or isinstance(cell, bool):
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return Amount(Decimal(found[0]), found[1])
@@ -333,7 +330,7 @@ class Number(AnswerType):
         """
         words, text, end = sentence.words, sentence.text, 0
         ends = {one.end: one for one in figures}
-        for run in spelled([word.text for word in words], frozenset(self._asked_in())):
+        for run in spelled([word.text for word in words], _asked_in(self.context.question)):
             first, last = words[run.first], words[run.last]
             before = max((place for place in (*ends, end) if place <= first.start), default=0)
             if before and (unit := unit_at(text, before)) is not None and unit[1] > first.start:
@@ -483,6 +480,17 @@ def _is_divided(text: str, number: Found, is_last: bool) -> bool:
 def _shortly_before(text: str, place: int) -> str:
     """Return the 40 characters before a place, with an ellipsis for those before them."""
     return text[:place] if place <= 40 else f"…{text[place - 40 : place]}"
+
+
+@lru_cache(maxsize=1_024)
+def _asked_in(question: str) -> frozenset[str]:
+    return frozenset(word.text for word in words_of(question[:300]))
+
+
+def decimal_of(question: str) -> str:
+    """Return the decimal sign of the language of a question."""
+    asked = _asked_in(question)
+    return "." if asked.isdisjoint(_COMMA_LANGUAGES) or not asked.isdisjoint(_ENGLISH) else ","
 
 
 def is_below_zero(text: str, start: int) -> bool:

@@ -90,7 +90,9 @@ def _ordinal(word: str, language: Language, name: str) -> int | None:
     if word in language.ordinals or name not in ("de", "nl"):
         return language.ordinals.get(word)
     tens = [(form, value) for form, value in language.ordinals.items() if value >= 20 and word.endswith(form)]
-    parts = [(value, _parts(word[: -len(form) - len(joint)], name)) for form, value in tens for joint in language.joints]
+    parts = [
+        (value, _parts(word[: -len(form) - len(joint)], name)) for form, value in tens for joint in language.joints
+    ]
     return next((value + own[0] for value, own in parts if len(own) == 1 and 0 < own[0] < 10), None)
 
 

@@ -177,7 +177,7 @@ def _value_of(text: str, kind: AnswerType, accepted: Sequence[str]) -> Any | Non
     """Return the value that a text is; open texts, lists and formulas are values only where they are an accepted answer."""
     if isinstance(kind, Text):
         return text if text and any(kind.same(text, one) for one in accepted) else None
-    value = kind.parse(text) if text else None
+    value = (kind.as_gold if text in accepted else kind.parse)(text) if text else None
     if kind.kind in ("list", "formula") and value not in [kind.parse(one) for one in accepted]:
         return None
     return value
