@@ -243,8 +243,26 @@ def test_shuffled_options_move_the_letter_and_nothing_else(drawn, shuffle, form)
     assert before.value == letter and after.value == moved and before.stage == after.stage
 
 
-NOTHING = (
-    "", "   ", "\n", "I cannot tell from this image.", "I'm sorry, but I can't help with that.", "Could you upload the image again?",
+@DRAWS
+@given(
+    st.lists(st.text("wxz中文字", min_size=2, max_size=8), min_size=2, max_size=5, unique=True),
+    st.data(),
+    st.sampled_from(["{}. {}", "({}) {}", "{}：{}", "{}) {}"]),
+    st.sampled_from([" ", "\n", "; ", "，"]),
+    st.sampled_from(["{}\n{}", "Which one is it? {} {}", "这是什么？{} {}", "Options: {}\n\n{}"]),
+    st.sampled_from(["{letter}", "The answer is {letter}.", "{text}", "答案是{letter}"]),
+)
+def test_options_that_a_reply_repeats_change_no_reading(texts, data, item, between, frame, answer):
+    options = dict(zip(string.ascii_uppercase, texts, strict=False))
+    letter = data.draw(st.sampled_from(sorted(options)))
+    echo = between.join(item.format(*one) for one in options.items())
+    kind = type_for("choice", AnswerContext(options))
+    said = read_as(kind, frame.format(echo, answer.format(letter=letter, text=options[letter])))
+    assert said.value == letter, said
+    assert read_as(kind, frame.format(echo, "")).value is None
+
+
+NOTHING = (    "", "   ", "\n", "I cannot tell from this image.", "I'm sorry, but I can't help with that.", "Could you upload the image again?",
     "<think>It may be the first one, since", "Which of the two do you mean?", "抱歉，我无法判断。", "Das kann ich leider nicht erkennen.",
 )  # fmt: skip
 

@@ -248,6 +248,9 @@ def test_the_order_of_a_list_counts_where_the_question_asks_for_one():
         ("Diga as cores da esquerda para a direita.", True),
         ("Укажи цвета слева направо.", True),
         ("क्रम में रंग बताएं", True),
+        ("Name the colours in order.", True),
+        ("In order to open the box, which colours are pressed?", False),
+        ("What sort of colours are these?", False),
         ("Quels objets sont en haut à droite ?", False),
         ("Welche Dinge sind oben links?", False),
         ("Was ist links und rechts zu sehen?", False),
@@ -256,7 +259,7 @@ def test_the_order_of_a_list_counts_where_the_question_asks_for_one():
         ("कार्यक्रम में क्या है?", False),
     ],
 )
-def test_a_place_is_no_order(question, is_ordered):
+def test_a_place_or_a_purpose_is_no_order(question, is_ordered):
     answers = answer_type("list", AnswerContext(question=question))
     assert answers.same(answers.parse("b, a"), answers.parse_gold("a, b")) is not is_ordered
 

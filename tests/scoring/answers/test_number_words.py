@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from snellen.scoring.answers.number_words import languages
 from snellen.scoring.answers.units import unit_named
-from snellen.scoring.extract import read
+from snellen.scoring.extract import correct, read
 
 num2words = pytest.importorskip(
     "num2words", reason="num2words is not installed: pip install 'snellen[local]'"
@@ -57,6 +57,36 @@ def test_of_number_words_side_by_side_no_part_is_read(language, first, second):
 )
 def test_the_language_tells_what_a_word_means(question, reply, value):
     assert number(reply, question) == value
+
+
+DAYS = {
+    "en": ("the {} of March 2024", "March the {}, 2024", "March {}, 2024"),
+    "de": ("am {}n März 2024", "der {} März 2024"),
+    "nl": ("de {} maart 2024",),
+    "ru": ("{} марта 2024",),
+    "pl": ("{} marca 2024",),
+}
+
+
+@pytest.mark.parametrize(("language", "form"), [(language, form) for language in DAYS for form in DAYS[language]])
+@given(day=st.integers(1, 31))
+def test_a_day_in_words_is_that_day(language, form, day):
+    reading = read("date", form.format(num2words(day, to="ordinal", lang=language)), question="When was it?")
+    assert correct("date", reading, f"2024-03-{day:02d}"), reading
+
+
+UNITS = {"de": "Meter", "fr": "mètres", "es": "metros", "pt": "metros", "it": "metri", "nl": "meter", "ru": "метров"}
+
+
+@pytest.mark.parametrize("language", UNITS)
+@given(value=NUMBERS, minus=st.booleans())
+def test_an_amount_in_words_is_that_amount(language, value, minus):
+    word = {"de": "minus", "fr": "moins", "es": "menos", "pt": "menos", "it": "meno", "nl": "min", "ru": "минус"}
+    text = f"{num2words(value, lang=language).replace('dicotto', 'diciotto')} {UNITS[language]}"
+    minus = minus and language != "nl"
+    text = f"{word[language]} {text}" if minus else text
+    reading = read("quantity", text, question=f"{' '.join(languages()[language].spoken)}?")
+    assert reading.value is not None and (reading.value.number, reading.value.unit) == (-value if minus else value, "m")
 
 
 SCALES = [(language, *table) for language in WRITTEN for table in languages()[language].values.items()]

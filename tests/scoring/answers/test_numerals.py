@@ -4,10 +4,12 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snellen.scoring.answers.numerals import EXACT, find_numbers, parse_number, written
+from snellen.scoring.extract import read
 from stopwatch import cpu_times
 
 NUMBERS = {
@@ -50,6 +52,24 @@ def test_a_fraction_is_equal_to_the_same_one_in_other_terms(top, bottom):
     plain, latex, doubled = map(parse_number, texts)
     assert plain == latex == doubled and plain is not None and plain[1] == EXACT
     assert abs(Fraction(plain[0]) - Fraction(top, bottom)) < Fraction(1, 10**20)
+
+
+@settings(max_examples=80)
+@given(
+    top=st.integers(0, 99),
+    bottom=st.integers(1, 99),
+    signs=st.tuples(*(st.sampled_from(["", "-", "−", "+", "- ", " - "]),) * 2),
+    form=st.sampled_from([r"\frac{{{}{}}}{{{}{}}}", r"$\dfrac{{{}{} }}{{ {}{}}}$", r"x = \frac{{{}{}}}{{{}{}}}"]),
+)
+def test_the_signs_of_a_fraction_belong_to_it(top, bottom, signs, form):
+    value = read("number", form.format(signs[0], top, signs[1], bottom), question="What is x?").value
+    minus = sum(sign.strip() in ("-", "−") for sign in signs) % 2
+    assert value == pytest.approx((-1) ** minus * top / bottom)
+
+
+@pytest.mark.parametrize("reply", [r"\sqrt{2}", "√16", "2√3", "2π", r"x = 3\pi", "∛8", r"\frac{\sqrt{2}}{2}"])
+def test_of_a_root_or_a_multiple_of_pi_no_part_is_a_number(reply):
+    assert read("number", reply, question="What is x?").value is None
 
 
 SENTENCES = {

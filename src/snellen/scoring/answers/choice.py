@@ -32,7 +32,8 @@ _BLANKS = re.compile(r"\s+")
 _LIST_MARK = re.compile(r"\d{1,2}[.)]\s{1,3}(?=\S)")
 _ASIDE = re.compile(r",| [-—–] ")
 _END = re.compile(r"[.!?…。！？]\s|\n")
-_ECHOED = re.compile(r"[\s,;.。|/]{0,4}[(\[]?(?P<letter>[^\W\d_])[)\].:,]\s{0,2}")
+_ECHOED = re.compile(r"[\s,;.。，；|/]{0,4}[(\[（]?(?P<letter>[^\W\d_])[)\].:,）：．、]\s{0,2}")
+_ECHO_BEGINS = re.compile(rf"{_ECHOED.pattern}\Z")
 
 
 class _Options:
@@ -231,7 +232,8 @@ class Choice(AnswerType):
         if (letter := options.texted(text)) is not None:
             return letter
         if (led := _LED.fullmatch(text)) is not None and (letter := options.letter(led[1])) is not None:
-            return letter if self._is_text_or_reason(led[2], letter, marked=not led[1].islower()) else None
+            is_one = self._is_text_or_reason(led[2], letter, marked=not led[1].islower())
+            return letter if is_one and next(self.echoes(text), None) is None else None
         if (trailed := _TRAILED.fullmatch(text)) is not None and (letter := options.letter(trailed[2])) is not None:
             return letter if self.parse(undressed(trailed[1])) == letter else None
         if (named := _NAMED.fullmatch(text)) is not None and _BLANKS.sub(" ", named[1]).strip().lower() in _nouns():
@@ -277,7 +279,7 @@ class Choice(AnswerType):
         listed = [(letter, own.strip()) for letter, own in self.options.letters.items()]
         at = text.find(listed[0][1]) if len(listed) > 1 and all(own for _, own in listed) else -1
         while at >= 0:
-            mark, end = _ECHOED.search(text, max(0, at - 8), at), at
+            mark, end = _ECHO_BEGINS.search(text, max(0, at - 8), at), at
             start = at if mark is None else mark.start("letter")
             for letter, own in listed:
                 if mark is None or mark["letter"] != letter or not text.startswith(own, mark.end()):

@@ -95,14 +95,15 @@ class Quantity(Number):
         before = _SIGN_BEFORE.search(text, max(0, number.start - 7), number.start)
         amount = self._amount_at(text, before.start()) if before is not None else None
         if amount is None or amount.end <= number.start:
-            amount = self._amount_at(text, number.start) or self._worded_amount(text, number)
+            amount = self._worded_amount(text, number) or self._amount_at(text, number.start)
         bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
         is_part = amount is not None and amount.end < number.end  # `5 millones`
         return None if bare or is_part else amount
 
     def _worded_amount(self, text: str, number: Found) -> Found | None:
         """Return the amount of a number in words of another language than English: `minus fünf Grad Celsius`."""
-        if text[number.start].isdigit():
+        own = None if text[number.start].isdigit() else number_at(text, number.start, self.context.decimal)
+        if text[number.start].isdigit() or (own is not None and own.end >= number.end):
             return None
         value = negated(number.value) if is_below_zero(text, number.start) else number.value
         unit, end = self._unit_at(text, number.end) or ("", number.end)

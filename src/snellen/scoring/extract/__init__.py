@@ -17,7 +17,7 @@ from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed_span
 from snellen.scoring.answers.text import Text
-from snellen.scoring.extract.base import Reading, lettered
+from snellen.scoring.extract.base import Reading, lettered, two_answers
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
 from snellen.scoring.replies.reply import Visible, holds_calls, holds_thinking, visible
@@ -99,7 +99,10 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
         return Reading(None, "reasoning not finished")
     if kind.is_closed and not said.containers and holds_calls(reply):
         said = visible(reply, calls=False)
-    said = _without_echoes(said, kind) if isinstance(kind, Choice) else said
+    if isinstance(kind, Choice) and not isinstance(kind, MultiChoice) and (echoes := list(kind.echoes(said.text))):
+        said = _without(said, echoes)
+        if not any(map(str.isalnum, said.text)):
+            return two_answers(list(kind.options.letters), [said.place(*echo) for echo in echoes])
     reading = None if said.whole is None else _verbatim(kind, reply, said.whole, accepted)
     if reading is None and not said.text.strip() and not said.containers:
         return Reading(None, "empty reply")
@@ -110,12 +113,13 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
     return reading
 
 
-def _without_echoes(said: Visible, kind: Choice) -> Visible:
-    """Return what is said beside the options that a reply repeats; all of it where it says nothing else."""
-    text = said.text
-    for start, end in () if isinstance(kind, MultiChoice) else kind.echoes(text):
-        text = f"{text[:start]}{chr(10) * (end - start)}{text[end:]}"
-    return said._replace(text=text) if any(map(str.isalnum, text)) else said
+def _without(said: Visible, spans: Sequence[tuple[int, int]]) -> Visible:
+    """Return what is said outside of spans of its text, which become ends of lines."""
+    pieces, at = list[str](), 0
+    for start, end in spans:
+        pieces += [said.text[at:start], "\n" * (end - start)]
+        at = end
+    return said._replace(text="".join([*pieces, said.text[at:]]))
 
 
 def _staged(said: Visible, kind: AnswerType) -> Reading | None:

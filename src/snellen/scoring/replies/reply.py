@@ -406,9 +406,12 @@ def _unquoted(reply: str, start: int, end: int) -> Span:
 
 
 def _bracketed(mark: re.Match[str], part: str) -> Iterator[tuple[str, int]]:
-    """Yield a part of a fraction, in brackets where it is more than a number or a name: `(1+x)/2`."""
-    text, is_one = mark[part], re.fullmatch(r"\s*[-+−]?\s?\w+\s*", mark[part]) is not None
-    yield text if is_one else f"({text})", mark.start(part) - (not is_one)
+    """Yield a part of a fraction without blanks, in brackets where it is more than a number or a name: `(1+x)/2`."""
+    if (one := re.fullmatch(r"\s*([-+−]?)\s?(\w+)\s*", mark[part])) is None:
+        yield f"({mark[part]})", mark.start(part) - 1
+        return
+    for group in (1, 2):
+        yield one[group], mark.start(part) + one.start(group)
 
 
 def _pieces(reply: str, spans: Sequence[Span]) -> Iterator[tuple[str, int]]:
