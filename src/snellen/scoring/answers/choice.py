@@ -355,8 +355,8 @@ class Choice(AnswerType):
         marks |= {at + 1 for at, word in enumerate(words) if word.text in _POINTING or word.text.endswith("n't")}
         singles = sum(word.end - word.start == 1 and sentence.text[word.start].isupper() for word in words)
         is_foreign = singles == 1 and len(words) <= MOST_FOREIGN and not any(word.text in _ENGLISH for word in words)
-        joints = single_words("or") | single_words("and") | _JOINTS | {"either"}
-        alone = [word for word in words if word.text not in joints and word.text != "."]
+        joints = _joints(sentence)
+        alone = [word for at, word in enumerate(words) if at not in joints and word.text not in (".", "either")]
         if len(alone) > 1 and all(word.end - word.start == 1 and sentence.text[word.start].isupper() for word in alone):
             for word in alone:
                 if (bare := options.letter(sentence.text[word.start])) is not None:
@@ -404,13 +404,13 @@ class Choice(AnswerType):
 
     def _coordinated(self, sentence: Sentence, letters: list[Found]) -> list[Found]:
         """Return the letters with those that are joined to one of them: the C of `option A or C`."""
-        words, joints = sentence.words, single_words("or") | single_words("and") | _JOINTS
+        words, joints = sentence.words, _joints(sentence)
         places = {found.start for found in letters}
         several = list(letters)
         for step in (1, -1):
             for at in range(len(words))[::step]:
                 near = at
-                while 0 <= near + step < len(words) and words[near + step].text in joints and abs(near - at) < 7:
+                while near + step in joints and abs(near - at) < 7:
                     near += step
                 other = near + step
                 if (
@@ -458,6 +458,13 @@ def _is_whole(text: str, start: int, end: int) -> bool:
         and (after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit()))
     )
     return not (signed or longer)
+
+
+def _joints(sentence: Sentence) -> frozenset[int]:
+    """Return the places of the words between letters that are listed: signs, `or`, `and`, `또는`."""
+    said = (range(one.first, one.after) for one in sentence.phrases if one.table in ("or", "and"))
+    signs = (at for at, word in enumerate(sentence.words) if word.text in _JOINTS)
+    return frozenset(itertools.chain(signs, *said))
 
 
 def _is_called(words: Sequence[Word], at: int) -> bool:

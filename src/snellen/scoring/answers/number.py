@@ -268,11 +268,10 @@ class Number(AnswerType):
             listed = listed or (text[number.start : number.end] == "一" and asked.isdisjoint(behind[1:4]))  # `an`
             negated = _NEGATED.search(_shortly_before(text, before)) is not None
             bounded = negated or before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
-            before_sign = near.rstrip()[-1:]
             compound = (
                 (behind[:1] == "-" and behind[1:2].isalpha())
-                or (before_sign and before_sign in "^±√∛∜")
-                or (behind[:1] and behind[0] in "√∛∜π")
+                or _OPERATOR.search(near) is not None
+                or _UNKNOWN.match(behind) is not None
                 or number.start < covered
             )
             pronoun = (
@@ -389,6 +388,8 @@ class Number(AnswerType):
                 if before and not behind:
                     return before[-1:]
         gaps = [text[one.end : other.start].strip() for one, other in itertools.pairwise(found)]
+        if gaps and gaps[-1] in _SIGNS:
+            return []  # `2 × 500` has no result
         calculates = any(len(gap) < 8 and gap[-1:] in _SIGNS for gap in gaps if gap) or any(
             word.text in _OPERATIONS for word in words
         )
@@ -417,6 +418,10 @@ _WHOLE = re.compile(
 _PART_JOINTS = single_words("and") | {"", "con"}
 _KOREAN = "한두세네"
 _KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
+_OPERATOR = re.compile(r"(?:[\^±√∛∜≠≥≤<]|(?<![-=])>|(?<![^\W_])(?:log|ln|lg|sin|cos|tan|cot|exp)|\d ?[x×*·÷])[ (]*$")
+"""What stands before an operand or a bound: `log 2`, `x > 3`, `2 × 500`."""
+_UNKNOWN = re.compile(r"[√∛∜π]| ?[x×*·÷] ?\d|[yzn](?![^\W_])| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))")
+"""What a factor or a dividend stands before: `2π`, `2y`, `3/x`, `2 × 500`."""
 _DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
 _SPACED_MINUS = re.compile(r"[-−–] \d")
