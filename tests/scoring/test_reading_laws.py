@@ -295,6 +295,13 @@ def test_two_options_are_no_answer(drawn, data, form):
     assert reading.value is None, (options, reading)
 
 
+@given(st.sampled_from(phrases("or")), st.sampled_from([" ", ""]), st.permutations("ABCD"))
+def test_letters_joined_by_an_or_of_any_language_are_no_answer(word, blank, letters):
+    assume(blank or word > "\u2e7f")
+    kind = type_for("choice", AnswerContext(dict(zip("ABCD", ("robin", "wren", "crow", "owl"), strict=True))))
+    assert read_as(kind, f"{letters[0]}{blank}{word}{blank}{letters[1]}").value is None
+
+
 @DRAWS
 @given(golds(), st.data(), st.sampled_from(DRESSES))
 def test_only_the_verbatim_stage_looks_at_the_gold_answer(drawn, data, dress):

@@ -208,15 +208,12 @@ def _is_answer_line(said: Visible, first: Sentence, rest: str, *, framed: bool) 
         return False
     if first.text.endswith((":", "!", "：", "！")) or rest.lstrip()[:1] == ":" or first.has("refusal"):
         return False
+    if not framed and len(rest.split()) < FEWEST_OF_EXPLANATION:
+        return False  # it may be the other lines of a sign
     if (
         not framed
         and not rest.startswith("\n")
-        and (
-            len(rest.split()) < FEWEST_OF_EXPLANATION
-            or len(first.text.split()) > 3
-            or first.text[0] > "\u2e7f"
-            or first.words[0].text in PREPOSITIONS
-        )
+        and (len(first.text.split()) > 3 or first.text[0] > "\u2e7f" or first.words[0].text in PREPOSITIONS)
     ):
         return False
     return _LISTED.match(said.reply, end) is None or first.text.endswith(")")
