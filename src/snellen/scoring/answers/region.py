@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from snellen.scoring.answers.base import AnswerType, Found, GoldError, corners_schema
 from snellen.scoring.answers.dress import undressed
-from snellen.scoring.answers.structure import json_in, whole_json
+from snellen.scoring.answers.structure import json_in
+from snellen.scoring.answers.written_regions import places_of, regions_of
 from snellen.scoring.replies.sentences import Sentence
 
 OVERLAP = 0.5
@@ -17,17 +18,8 @@ OVERLAP = 0.5
 NEAR = 0.01
 """Maximum distance of two points that are the same answer, as a share of the gold point's larger coordinate."""
 MOST_CHARACTERS = 400
-_NUMBER = re.compile(r"(?<![\d.])[-−]?(?:0|[1-9]\d{0,8})(?:\.\d{1,12})?(?![\d.])")
-_TAG = re.compile(r"</?\|?[a-zA-Z_]{2,20}\|?>")
-_NAME = re.compile(r"[\"']?\b([a-zA-Z_]{1,6}[12]?)[\"']? ?[=:]")
-_MARKS = re.compile(r"[\s,;\[\](){}]*")
-_ONE = r"[-−.\d]{1,20}"
-_IN_TEXT = re.compile(
-    rf"(?:<\|?[a-z_]{{2,20}}\|?>)?[\[(]\s?[\[(]?{_ONE}(?:[\])]?\s?,\s?[\[(]?{_ONE}){{1,3}}\s?[\])]{{1,2}}(?:<[/|][a-z_|]{{2,20}}>)?"
-)
-_EDGES = {"left": "x1", "top": "y1", "right": "x2", "bottom": "y2", "width": "w", "height": "h"}
-_FIELDS = ("bbox2d", "bbox", "box", "boundingbox", "point2d", "point", "points", "coordinates")
-_ORDERS = (*_FIELDS, "x1 y1 x2 y2", "x y w h", "x y radius", "x y")
+_DIALLED = re.compile(r"\+|(?<![\d.])0\d")
+"""Digits as a telephone's number has them."""
 
 
 class Box(AnswerType):
@@ -62,9 +54,9 @@ class Box(AnswerType):
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
         found = [Found(_coordinates(one.value, self.sizes), *one[1:]) for one in json_in(sentence.text)]
-        for match in _IN_TEXT.finditer(sentence.text):
-            if not any(one.value and one.start <= match.start() < one.end for one in found):
-                found.append(Found(self.parse(match[0]), match.start(), match.end()))
+        for start, end in places_of(sentence.text):
+            if not any(one.value and one.start <= start < one.end for one in found):
+                found.append(Found(self.parse(sentence.text[start:end]), start, end))
         return sorted((one for one in found if one.value is not None), key=lambda one: one.start)
 
 
@@ -85,32 +77,18 @@ class Point(Box):
 
 
 def _coordinates(data: Any, sizes: Sequence[int]) -> tuple[float, ...] | None:
-    """Return the numbers of a text, list or mapping if they are so many, and make a box, circle or point; a width is added to its corner."""
-    if isinstance(data, str):
-        if len(data) > MOST_CHARACTERS:
-            return None
-        text = _TAG.sub(" ", data).strip(" ,")
-        named = "{" + _NAME.sub(r'"\1":', text.strip("[](){} ")) + "}"
-        bare = _NUMBER.findall(text) if _MARKS.fullmatch(_NUMBER.sub("", text)) else None
-        data = whole_json(text) or whole_json(named) or bare
-    order = ""
-    for _ in range(4):
-        if isinstance(data, list) and len(data) == 1:
-            data = data[0]
-        elif isinstance(data, Mapping):
-            names = {str(name).lower().replace("_", ""): value for name, value in data.items()}
-            fields = {_EDGES.get(name, name.replace("min", "1").replace("max", "2")): names[name] for name in names}
-            order = next((order for order in _ORDERS if fields.keys() >= {*order.split()}), "")
-            data = fields[order] if order in _FIELDS else [fields[name] for name in order.split()]
-    if not isinstance(data, list | tuple) or len(data) not in sizes or any(isinstance(number, bool) for number in data):
+    """Return the numbers of the only box, circle or point that a text, list or mapping writes, if they are so many; a width is added to its corner."""
+    if isinstance(data, str) and (len(data) > MOST_CHARACTERS or _DIALLED.search(data)):
         return None
-    try:
-        numbers = tuple(float(str(number).replace("−", "-")) for number in data)
-    except (ValueError, OverflowError):
+    regions = regions_of(data)
+    if 4 in sizes and [len(one.numbers) for one in regions] == [2, 2]:
+        regions = [regions[0]._replace(numbers=regions[0].numbers + regions[1].numbers)]  # (x1, y1), (x2, y2)
+    numbers = [float(number) for number in regions[0].numbers if number is not None] if len(regions) == 1 else []
+    if not numbers or len(numbers) != len(regions[0].numbers) or len(numbers) not in sizes:
         return None
-    if order == "x y w h":
-        numbers = (*numbers[:2], numbers[0] + numbers[2], numbers[1] + numbers[3])
+    if regions[0].form == "sized":
+        numbers[2:] = numbers[0] + numbers[2], numbers[1] + numbers[3]
     has_size = len(numbers) == 2 or (
         numbers[2] > 0 if len(numbers) == 3 else numbers[0] < numbers[2] and numbers[1] < numbers[3]
     )
-    return numbers if has_size and all(abs(number) < 1e9 for number in numbers) else None
+    return tuple(numbers) if has_size and all(abs(number) < 1e9 for number in numbers) else None
