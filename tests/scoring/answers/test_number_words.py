@@ -132,7 +132,13 @@ def test_hindi_hundreds_take_each_number_below_a_hundred(value):
     assert number(f"दो सौ {words[value]}" if value else "दो सौ") == 200 + value
 
 
-@pytest.mark.parametrize("reply", ["열두 마리", "스물세 마리", "两三只", "有五六只鸟", "二、三羽", "twenty twenty"])
+@given(value=st.integers(1, 99), form=st.sampled_from(["{} 마리", "{} 마리입니다.", "사진에 {} 개가 있습니다."]))
+def test_a_korean_number_before_a_word_that_counts_is_that_number(value, form):
+    text = num2words(value, to="ordinal", lang="ko").removesuffix(" 번째").replace("첫", "한")
+    assert number(form.format(text), "몇 마리입니까?") == value
+
+
+@pytest.mark.parametrize("reply", ["열둘째 마리", "스물둘이 마리", "两三只", "有五六只鸟", "二、三羽", "twenty twenty"])
 def test_of_a_number_that_is_not_read_no_part_is(reply):
     assert number(reply) is None
 

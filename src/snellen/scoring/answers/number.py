@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
-from snellen.scoring.answers.number_words import heads, joints, scales, spelled
+from snellen.scoring.answers.number_words import heads, joints, korean, scales, spelled
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.sentences import Sentence, in_brackets, ordered, places_of, single_words, words_of
@@ -343,10 +343,7 @@ class Number(AnswerType):
                 continue
             elif run.value != 1 or (not run.first and run.last == len(words) - 1):
                 yield Found(run.value, first.start, end)
-        for at, word in enumerate(words[:-1]):
-            is_whole = not text[word.start - 1 : word.start].isalpha()  # of `열두` nobody reads the `두` alone
-            if word.text in _KOREAN and words[at + 1].text in _KOREAN_COUNTERS:
-                yield Found(_KOREAN.index(word.text) + 1 if is_whole else None, word.start, word.end)
+        yield from (Found(*one) for one in korean(text))
 
     def _asked(self) -> frozenset[str]:
         return _asked_words(self.context.question[-2_000:])
@@ -416,8 +413,6 @@ _WHOLE = re.compile(
     re.IGNORECASE,
 )
 _PART_JOINTS = single_words("and") | {"", "con"}
-_KOREAN = "한두세네"
-_KOREAN_COUNTERS = frozenset("대명개마자권장송사그병잔채켤척")
 _OPERATOR = re.compile(r"(?:[\^±√∛∜≠≥≤<]|(?<![-=])>|(?<![^\W_])(?:log|ln|lg|sin|cos|tan|cot|exp)|\d ?[x×*·÷])[ (]*$")
 """What stands before an operand or a bound: `log 2`, `x > 3`, `2 × 500`."""
 _UNKNOWN = re.compile(r"[√∛∜π]| ?[x×*·÷] ?\d|[yzn](?![^\W_])| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))")

@@ -5,6 +5,7 @@ A run of number words is one number or none: of `сто два` nobody reads the
 
 from __future__ import annotations
 
+import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,6 +95,23 @@ def _ordinal(word: str, language: Language, name: str) -> int | None:
         (value, _parts(word[: -len(form) - len(joint)], name)) for form, value in tens for joint in language.joints
     ]
     return next((value + own[0] for value, own in parts if len(own) == 1 and 0 < own[0] < 10), None)
+
+
+_KOREAN_UNITS = ("한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉")
+_KOREAN_TENS = ("열", "스물", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔")
+_KOREAN = re.compile(
+    rf"(?<![가-힣])(?=[가-힣])(?P<number>(?P<ten>{'|'.join(_KOREAN_TENS)}|스무)?(?P<unit>{'|'.join(_KOREAN_UNITS)})?)(?<=[가-힣])"
+    r" ?(?:[대명개마자권장송사그병잔채켤척]|입니다|이다)"
+)
+"""A Korean number before a word that counts: `열두 마리`."""
+
+
+def korean(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the Korean numbers of 1 to 99 in a text, each with its place: `열두 마리`, `다섯 개`."""
+    for match in () if text.isascii() else _KOREAN.finditer(text):
+        ten, unit = match["ten"], match["unit"]
+        value = 20 if ten == "스무" else 10 * (_KOREAN_TENS.index(ten) + 1) if ten else 0
+        yield value + (_KOREAN_UNITS.index(unit) + 1 if unit else 0), match.start(), match.end("number")
 
 
 def spelled(words: Sequence[str], also: frozenset[str] = frozenset()) -> Iterator[Spelled]:
