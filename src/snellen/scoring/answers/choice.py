@@ -250,8 +250,8 @@ class Choice(AnswerType):
         if own is not None:
             return bool(own == letter)
         if self.options.texted(_ASIDE.split(rest)[0]) == letter:
-            return not Sentence(rest, 0, len(rest)).has("wrong", "no", "negation")
-        clause = Sentence(rest, 0, len(rest))
+            return not Sentence(rest).has("wrong", "no", "negation")
+        clause = Sentence(rest)
         if clause.words and clause.words[0].text in single_words("other") | {"though", "although"} and marked:
             return _END.search(rest) is None
         doubted = clause.asks or clause.has("wrong", "correction", "retraction", "or", "no", "negation")
@@ -266,13 +266,6 @@ class Choice(AnswerType):
             and _END.search(rest) is None
             and not any(True for _ in self._texts(clause))
         )
-
-    def parse_gold(self, cell: Any) -> Any:
-        """Return the letter of the option that a gold cell names."""
-        letter = self.parse(undressed(str(cell)))
-        if letter is None:
-            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
-        return letter
 
     def echoes(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the spans in which a text lists every option behind its letter, in their order, as the question does."""
@@ -440,7 +433,11 @@ class Choice(AnswerType):
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if a letter is the gold one, or one of several accepted ones."""
         accepted = [gold] if isinstance(gold, str) else list(gold)
-        return any(str(value).strip().upper() == str(one).strip().strip("().").upper() for one in accepted)
+        return any(_letter(value) == _letter(one) for one in accepted)
+
+
+def _letter(value: Any) -> str:
+    return str(value).strip().strip("().").upper()
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -100,7 +100,7 @@ class Listing(AnswerType):
         text = Text(self.context)
         items: list[str] = []
         for item in listed.items:
-            phrase = text.short(Sentence(item, 0, len(item)))
+            phrase = text.short(Sentence(item))
             if phrase is None:
                 return None
             is_framed = not items and len(item[: phrase.start].split()) > 1

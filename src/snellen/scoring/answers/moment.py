@@ -254,7 +254,7 @@ class Time(AnswerType):
 
     def parse(self, text: str) -> Clock | None:
         text = _STOPPED.sub(r"\1:\2", text) if self.context.question else text
-        found = self.find(Sentence(text, 0, len(text))) if len(text) <= MOST_CHARACTERS else ()
+        found = self.find(Sentence(text)) if len(text) <= MOST_CHARACTERS else ()
         return next((time.value for time in found if (time.start, time.end) == (0, len(text))), None)
 
     def parse_gold(self, cell: Any) -> Clock:

@@ -16,7 +16,15 @@ from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.number_words import heads, joints, korean, scales, spelled
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
-from snellen.scoring.replies.sentences import Sentence, in_brackets, ordered, places_of, single_words, words_of
+from snellen.scoring.replies.sentences import (
+    Sentence,
+    in_brackets,
+    ordered,
+    places_of,
+    single_words,
+    words_in,
+    words_of,
+)
 from snellen.text import terms
 
 MOST_NUMBERS = 120
@@ -79,7 +87,7 @@ class Number(AnswerType):
             and (head := self.parse(text[: clause.start()])) is not None
         ):
             return head
-        sentence = Sentence(text, 0, len(text))
+        sentence = Sentence(text)
         listed = list(self._amounts(sentence))
         if len(listed) != 1 or text[: listed[0].start].strip():
             return None
@@ -100,7 +108,7 @@ class Number(AnswerType):
 
     def _is_aside(self, clause: str) -> bool:
         """Return True for a trailing clause that names no other number, or only gives reasons."""
-        sentence = Sentence(clause, 0, len(clause))
+        sentence = Sentence(clause)
         reasons = ("because", "since", "as", "weil", "denn", "porque")
         return any(word.text in reasons for word in sentence.words[:2]) or not self._named(sentence)
 
@@ -329,7 +337,7 @@ class Number(AnswerType):
         """
         words, text, end = sentence.words, sentence.text, 0
         ends = {one.end: one for one in figures}
-        for run in spelled([word.text for word in words], _asked_in(self.context.question)):
+        for run in spelled([word.text for word in words], words_in(self.context.question[:300])):
             first, last = words[run.first], words[run.last]
             before = max((place for place in (*ends, end) if place <= first.start), default=0)
             if before and (unit := unit_at(text, before)) is not None and unit[1] > first.start:
@@ -482,14 +490,9 @@ def _shortly_before(text: str, place: int) -> str:
     return text[:place] if place <= 40 else f"…{text[place - 40 : place]}"
 
 
-@lru_cache(maxsize=1_024)
-def _asked_in(question: str) -> frozenset[str]:
-    return frozenset(word.text for word in words_of(question[:300]))
-
-
 def decimal_of(question: str) -> str:
     """Return the decimal sign of the language of a question."""
-    asked = _asked_in(question)
+    asked = words_in(question[:300])
     return "." if asked.isdisjoint(_COMMA_LANGUAGES) or not asked.isdisjoint(_ENGLISH) else ","
 
 

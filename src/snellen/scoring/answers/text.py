@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.fold import FOLDS, stemmed
-from snellen.scoring.replies.sentences import Sentence, Word, single_words
+from snellen.scoring.replies.sentences import Sentence, Word, single_words, words_in
 from snellen.text import terms
 
 BARE_WORDS, FRAMED_WORDS = 4, 5
@@ -77,7 +77,7 @@ class Text(AnswerType):
         return bool(others) and not sentence.has("shows", "hedge")
 
     def _asked(self) -> frozenset[str]:
-        return _words_of(self.context.question[-2_000:])
+        return words_in(self.context.question[-2_000:])
 
     def _frame(self, sentence: Sentence, words: Sequence[Word]) -> tuple[int, int]:
         """Return the words between those that the question says too, or that say nothing: `The umbrella is red`, `A robin is shown`."""
@@ -233,7 +233,7 @@ class Text(AnswerType):
 
     def _covers(self, sentence: Sentence, words: Sequence[Word]) -> bool:
         """Return True if the rest of a sentence is all that the question asks about: `What colour is the umbrella?`, `The umbrella is`."""
-        asked = [word.text for word in _sentence(self.context.question[-500:]).words if word.text[0].isalnum()]
+        asked = [word.text for word in Sentence(self.context.question[-500:]).words if word.text[0].isalnum()]
         verb = next((at for at, word in enumerate(asked) if word in single_words("shows")), len(asked))
         about = {word for word in asked[verb + 1 :] if word not in single_words("function") and word not in _ASKING}
         rest = {word.text for word in sentence.words if word.end <= words[0].start or word.start >= words[-1].end}
@@ -280,7 +280,7 @@ def _known_words() -> frozenset[str]:
 @lru_cache(maxsize=1_024)
 def heads(question: str) -> frozenset[str]:
     """Return the nouns that a question asks for: before its verb (`Which chemical element is`), else behind it (`What is the brand of`)."""
-    words, idle = _sentence(question).words, single_words("function")
+    words, idle = Sentence(question).words, single_words("function")
     verb = next((at for at, word in enumerate(words) if at and word.text in _VERBS), len(words))
     place = next((at for at, word in enumerate(words) if at and word.text in _PLACES | {"from"}), len(words))
     end = next((at for at in range(verb + 1, len(words)) if words[at].text in PREPOSITIONS), len(words))
@@ -315,15 +315,6 @@ def _is_colon(words: Sequence[Word], at: int) -> bool:
 
 def _is_comma(words: Sequence[Word], at: int) -> bool:
     return at < len(words) and words[at].text == ","
-
-
-def _sentence(text: str) -> Sentence:
-    return Sentence(text, 0, len(text))
-
-
-@lru_cache(maxsize=1_024)
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(word.text for word in _sentence(text).words)
 
 
 def _is_open(sentence: Sentence, words: Sequence[Word]) -> bool:

@@ -14,11 +14,12 @@ from snellen.scoring.replies.sentences import (
     Phrase,
     Sentence,
     Word,
+    phrase_words,
     phrases,
     places_of,
     possible,
     single_words,
-    words_of,
+    words_in,
 )
 from snellen.text import terms
 
@@ -55,7 +56,7 @@ def _asks_no(sentence: Sentence) -> bool:
 
 
 def _content(sentence: Sentence) -> tuple[str, ...]:
-    function = _function_words()
+    function = single_words("function")
     turned = {
         at for phrase in sentence.phrases if phrase.table == "negation" for at in range(phrase.first, phrase.after)
     }
@@ -64,11 +65,6 @@ def _content(sentence: Sentence) -> tuple[str, ...]:
         for at, word in enumerate(sentence.words)
         if word.text[0].isalnum() and word.text not in function and at not in turned
     )
-
-
-@lru_cache(maxsize=1)
-def _function_words() -> frozenset[str]:
-    return frozenset(phrases("function"))
 
 
 def _negations(sentence: Sentence) -> int:
@@ -144,11 +140,6 @@ class Truth(AnswerType):
         """Return the two words that the question asks for."""
         return {"type": "string", "enum": ["true", "false"] if self.context.form == "T/F" else ["yes", "no"]}
 
-    def short(self, sentence: Sentence) -> Found | None:
-        """Return the value that a sentence states, if it is one."""
-        found = self.find(sentence)
-        return found[0] if found and all(one.value == found[0].value for one in found) else None
-
     def candidates(self, text: str) -> Iterator[int]:
         """Yield the places of words for yes and no, and of what the question claims."""
         low = text.lower()
@@ -187,7 +178,7 @@ class Truth(AnswerType):
                 sentence.opens("conclusion") and phrase.first <= 3
             )
             ended = not after or (not after[0].text[0].isalnum() and after[0].text != "/")
-            spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in _function_words()
+            spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in single_words("function")
             affirmed = words[phrase.first].text == "indeed" and after and after[0].text in _PRONOUNS
             if led and (ended or spoken or affirmed):
                 return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
@@ -226,11 +217,12 @@ class Truth(AnswerType):
                 continue
             clause = max((at for at, word in enumerate(words[:first]) if word.text in _BREAKS), default=-1)
             turning = [one.first for one in sentence.phrases if one.table == "negation" and clause < one.first < first]
-            quoted = before in _links() and any(word.text in _CLAIMS for word in words[clause + 1 : first])
+            linked = before in phrase_words("link", "shows")
+            quoted = linked and any(word.text in _CLAIMS for word in words[clause + 1 : first])
             turned = any(not (quoted and _is_quoted(words, clause, one)) for one in turning)
             if ended and (
                 after - first > 1
-                or before in _links()
+                or linked
                 or before in _LEADING
                 or before in _CLAIMS
                 or before.endswith("n't")
@@ -245,7 +237,7 @@ class Truth(AnswerType):
         """Return the value of a sentence that restates the question, or denies it, in the question's own words."""
         if not self.context.question or sentence.asks or not sentence.words:
             return None
-        asked = {word.text for word in words_of(self.context.question)}
+        asked = words_in(self.context.question)
         words = sentence.words
         if any(phrase.table == "hedge" and words[phrase.first].text not in asked for phrase in sentence.phrases):
             return None
@@ -283,11 +275,6 @@ class Truth(AnswerType):
                 at, found = content.index(word, at) + 1, found + 1
         more = sum(word not in claim for word in content)
         return found == len(claim) or (concludes and found > 1 and 2 * found >= len(claim) and more < 2)
-
-
-@lru_cache(maxsize=1)
-def _links() -> frozenset[str]:
-    return frozenset(word.text for phrase in (*phrases("link"), *phrases("shows")) for word in words_of(phrase))
 
 
 @lru_cache(maxsize=1)

@@ -216,15 +216,10 @@ def correct(
     if reading.value is None or gold is None:
         return False
     if kind == "choice":
-        accepted = [gold, *aliases] if isinstance(gold, str) else list(gold)
-        return any(_letter(reading.value) == _letter(one) for one in accepted)
+        return Choice().same(reading.value, [gold, *aliases] if isinstance(gold, str) else gold)
     answer = answer_type("text" if kind == "choice_text" else kind, context)
     golds = gold if isinstance(gold, (list, tuple)) and not answer.takes_lists else (gold,)
     return is_right(answer, reading, [*golds, *aliases])
-
-
-def _letter(value: Any) -> str:
-    return str(value).strip().strip("().").upper()
 
 
 def is_right(answer: AnswerType, reading: Reading, accepted: Sequence[Any]) -> bool:

@@ -20,14 +20,13 @@ from snellen.scoring.replies.sentences import (
     Phrase,
     Sentence,
     Word,
-    phrases,
+    phrase_words,
     places_of,
     possible,
     sentences,
     sentences_at,
     single_words,
     spans,
-    words_of,
 )
 
 CONTAINER, FINAL, PLAIN, EMPHASISED = 3, 2, 1, 0
@@ -44,6 +43,7 @@ _LABEL = re.compile(
     re.MULTILINE,
 )
 _JOINTS = frozenset((":", "=", "："))
+_LINKS = phrase_words("link") - {"option"}
 _FINAL_WORDS = frozenset(("final", "finale", "endgültige", "最终", "최종", "окончательный", "definitiva"))
 LONGEST_CLASH = 100
 """Characters of a reply whose marker must agree with its container: a longer one may announce other answers on its way."""
@@ -219,7 +219,7 @@ def _best(sentence: Sentence) -> int | None:
     for at, word in enumerate(words[:6]):
         if word.text in single_words("best"):
             for place in range(at + 1, min(len(words), at + 4)):
-                if words[place].text in _links() or words[place].text == ":":
+                if words[place].text in _LINKS or words[place].text == ":":
                     return _behind(sentence, place)
     return None
 
@@ -242,7 +242,7 @@ def _linked(sentence: Sentence, phrase: Phrase) -> int | None:
         return len(sentence.text) if phrase.first <= 3 else None
     while at < len(words) - 1 and words[at].text in single_words("final"):
         at += 1
-    if words[at].text in (":", "=", "：", ")") or words[at].text in _links() or words[at].text[0] > "\u2e7f":
+    if words[at].text in (":", "=", "：", ")") or words[at].text in _LINKS or words[at].text[0] > "\u2e7f":
         return _behind(sentence, at)
     if words[at].text in ("-", ">", '"') and phrase.first <= 2:
         return _behind(sentence, at + (words[at].text != '"'))
@@ -262,7 +262,7 @@ _BEFORE_BE = frozenset(("here", "has", "must", "should", "would", "therefore", "
 
 def _behind(sentence: Sentence, at: int) -> int:
     """Return the place behind links, colons and words of certainty, from a word on."""
-    words, links = sentence.words, _links()
+    words, links = sentence.words, _LINKS
     skipped = links | single_words("adverb") | single_words("strong") | {"that", "most", "indeed"}
     begun, linked = at, words[at - 1].text if at and words[at - 1].text in links else ""
     last = next((place for place in range(len(words) - 1, -1, -1) if words[place].text[0].isalnum()), -1)
@@ -297,11 +297,6 @@ def _is_first_sign(words: Sequence[Word], at: int, linked: str) -> bool:
         return False
     is_kana = all("\u3040" <= word[0] < "\u3100" for word in (own, linked))
     return follows[0].text[0].isalnum() and (own == linked or is_kana or linked[0] < "\u2e80")
-
-
-@lru_cache(maxsize=1)
-def _links() -> frozenset[str]:
-    return frozenset(word.text for phrase in phrases("link") for word in words_of(phrase)) - {"option"}
 
 
 def _marked(said: Visible, start: int, end: int, rank: int, kind: AnswerType) -> Mark | None:
@@ -342,14 +337,14 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     question = kind.context.question
     if not question or (":" not in said.text and "：" not in said.text):
         return
-    asked = {stemmed(word.text) for word in Sentence(question, 0, len(question)).words}
+    asked = {stemmed(word.text) for word in Sentence(question).words}
     wanted = frozenset() if kind.kind == "truth" else heads(question[-500:])
     fields = [(field["key"], field.span("value"), True) for field in json_fields(said.reply[: 2 * LONGEST])]
     lines = (
         [] if fields else [(line["key"], line.span("value"), False) for line in _LABEL.finditer(said.text[:LONGEST])]
     )
     for key, span, is_json in (*fields, *lines):
-        words = [word.text for word in Sentence(key, 0, len(key)).words if word.text[0].isalnum()]
+        words = [word.text for word in Sentence(key).words if word.text[0].isalnum()]
         words = [part for word in words for part in word.split("_")]
         content = [stemmed(word) for word in words if word and word not in _plain_words()]
         counted = (
@@ -411,7 +406,7 @@ def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
         if not value:
             continue
         before, _, after = sentence.text.partition(value)
-        parts = [Sentence(text, 0, len(text)) for text in (before, after)]
+        parts = [Sentence(text) for text in (before, after)]
         is_statement = parts[0].has("shows") and not any(
             part.has("hedge", "negation", "refusal", "or") for part in parts
         )

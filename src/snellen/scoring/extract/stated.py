@@ -98,7 +98,7 @@ NOTHING = frozenset(("null", "n/a", "nan", "?", "unknown", "undefined"))
 
 def one_named(text: str, kind: AnswerType) -> Any | None:
     """Return the only value that a short text names; None for none or several."""
-    found = _asserted_short(Sentence(text, 0, len(text)), kind)
+    found = _asserted_short(Sentence(text), kind)
     return None if found is None else found.value
 
 
@@ -278,7 +278,7 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
     """Return the only value that a sentence asserts."""
     if sentence.asks or (kind.kind == "truth" and sentence.words[:1] != [] and sentence.words[0].text in _IF):
         return None
-    if not isinstance(kind, Choice) or kind.kind == "multi-choice":
+    if not isinstance(kind, Choice) or isinstance(kind, MultiChoice):
         if kind.kind != "truth" and sentence.has("refusal"):
             return None
         part = sentence.conclusion
@@ -470,7 +470,7 @@ def _only_named(listed: Sequence[Sentence], kind: AnswerType, said: Visible) -> 
 
 def _left_over(statements: Sequence[Statement], kind: AnswerType, said: Visible) -> Reading | None:
     """Return the option that is left where each of the others is ruled out in words."""
-    if not isinstance(kind, Choice) or kind.kind == "multi-choice":
+    if not isinstance(kind, Choice):
         return None
     denied = {found.value for statement in statements for found in statement.denied}
     left = [letter for letter in kind.options.letters if letter not in denied]

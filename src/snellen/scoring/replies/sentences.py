@@ -54,7 +54,8 @@ class Sentence:
 
     __slots__ = ("_phrases", "_words", "asks", "end", "start", "text")
 
-    def __init__(self, text: str, start: int, end: int) -> None:
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+        end = len(text) if end is None else end
         self.text, self.start, self.end = text[start:end], start, end
         self.asks = self.text.rstrip("\"') 。").endswith(_QUESTION_ENDS)
         self._words: list[Word] | None = None
@@ -115,6 +116,12 @@ class Sentence:
 def words_of(text: str) -> list[Word]:
     """Return the words and signs of a text, lower case."""
     return [Word(match[0].lower(), match.start(), match.end()) for match in _TOKEN.finditer(text)]
+
+
+@lru_cache(maxsize=2_048)
+def words_in(text: str) -> frozenset[str]:
+    """Return the words and signs of a question or another text that comes again."""
+    return frozenset(word.text for word in words_of(text))
 
 
 def in_brackets(text: str, place: int) -> bool:
@@ -353,6 +360,12 @@ def places_of(text: str, words: Iterable[str]) -> Iterator[int]:
 def _ends(text: str, end: int) -> bool:
     """Return True if no word goes on at a place; scripts without blanks between words have no word ends."""
     return not (text[end - 1 : end + 1].isalnum() and end < len(text) and max(text[end - 1 : end + 1]) < "\u2e80")
+
+
+@cache
+def phrase_words(*names: str) -> frozenset[str]:
+    """Return the words of the phrases of tables."""
+    return frozenset(word.text for name in names for phrase in phrases(name) for word in words_of(phrase))
 
 
 @cache
