@@ -88,6 +88,23 @@ def test_the_column_settles_what_a_cell_leaves_open(golds: Sequence[str], expect
     assert kinds(golds, tmp_path) == expected
 
 
+@pytest.mark.parametrize(
+    ("question", "gold", "right", "wrong"),
+    [
+        ("Wie hoch ist der Umsatz?", "12.480", ["12.480", "12480", "12,480", "Answer: 12.480"], ["12.48", "12,48"]),
+        ("How high is the turnover?", "12.480", ["12.480", "12.48"], ["12480"]),
+        ("How high is the turnover?", "12,480", ["12,480", "12480"], ["12.48"]),
+    ],
+)
+def test_where_no_cell_tells_the_decimal_sign_the_language_of_the_questions_does(
+    question: str, gold: str, right: list[str], wrong: list[str], tmp_path: Path
+) -> None:
+    _, (sample,) = read([{"question": question, "answer": gold}], tmp_path)
+    strict = registry.find(str(tmp_path / "my.jsonl")).score["strict"]
+    said = {reply: strict(sample, reply).verdict == "correct" for reply in right + wrong}
+    assert said == {**dict.fromkeys(right, True), **dict.fromkeys(wrong, False)}
+
+
 def test_a_decimal_comma_is_decided_on_the_column_and_told(tmp_path: Path) -> None:
     reading, samples = read(answers("1.234", "2,5", "1.234,5"), tmp_path)
     assert "numbers of `answer` have a decimal comma" in reading.text
