@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-from snellen.scoring.answers.base import WORDS, AnswerType, Found, GoldError
+from snellen.scoring.answers.base import UNITS, WORDS, AnswerType, Found, GoldError
 from snellen.scoring.answers.fold import without_marks
 from snellen.scoring.answers.number_words import ordinal, spelled
 from snellen.scoring.answers.numerals import parse_number, plain
@@ -217,10 +217,7 @@ _CJK_CLOCK = re.compile(
     r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|午後|오후)|(?P<night>晚上|夜))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
     r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
 )
-_COUNT = (
-    r"(?:(?:twenty[ -])?(?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
-    r"|twenty|\d{1,2})"
-)
+_COUNT = rf"(?:(?:twenty[ -])?(?:{'|'.join([*UNITS][1:10])})|{'|'.join([*UNITS][10:])}|twenty|\d{{1,2}})"
 _OTHER_HOUR = re.compile(rf"(?ai)(?<![\w.:])(?P<hour>\d{{1,2}}|{_COUNT}) (?:or|to|and|oder|bis|und|ou|et|o|y|a) $")
 """An hour whose `o'clock` stands behind a second one: `3 or 4 o'clock`."""
 _SPOKEN = re.compile(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
-from snellen.scoring.answers.number_words import heads, joints, korean, scales, spelled
+from snellen.scoring.answers.number_words import heads, joints, korean, language_of, scales, spelled
 from snellen.scoring.answers.numerals import CJK_DIGITS, SCALES, find_numbers, parse_number
 from snellen.scoring.answers.units import convert, unit_at, unit_named
 from snellen.scoring.replies.sentences import (
@@ -432,11 +432,6 @@ _MINUS = re.compile(r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영
 _YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
-_ENGLISH = terms("the what how which is are does of many much who where when")
-_COMMA_LANGUAGES = terms(
-    "wie viele viel der die das ist welche was combien quel quelle est le la les cuántos cuántas cuál cuánto el los quantos quantas "
-    "qual quanto o quanti quante quale il hoeveel welke het ile jaki jaka сколько какая какой"
-)
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|der|aus|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _PERCENT = re.compile(r"(?i)per ?cent(?!age points)|prozent(?!punkte)|por ?cent|pour ?cent|%|百分")
 _EQUALS = re.compile(r"=|≈|→")
@@ -490,10 +485,10 @@ def _shortly_before(text: str, place: int) -> str:
     return text[:place] if place <= 40 else f"…{text[place - 40 : place]}"
 
 
+@lru_cache(maxsize=1_024)
 def decimal_of(question: str) -> str:
-    """Return the decimal sign of the language of a question."""
-    asked = words_in(question[:300])
-    return "." if asked.isdisjoint(_COMMA_LANGUAGES) or not asked.isdisjoint(_ENGLISH) else ","
+    """Return the decimal sign of the language of a question: a point in English and where no other language is told."""
+    return "," if language_of(words_in(question[:300])) not in ("", "en") else "."
 
 
 def is_below_zero(text: str, start: int) -> bool:

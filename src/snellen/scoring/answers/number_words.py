@@ -97,6 +97,13 @@ def _ordinal(word: str, language: Language, name: str) -> int | None:
     return next((value + own[0] for value, own in parts if len(own) == 1 and 0 < own[0] < 10), None)
 
 
+def language_of(words: frozenset[str]) -> str:
+    """Return the language of most words of a text, English before others; empty where none is told."""
+    hits = {name: len(words & language.spoken) for name, language in languages().items()}
+    cyrillic = any("а" <= word[0] <= "я" for word in words)
+    return "ru" if cyrillic else max(hits, key=lambda name: hits[name]) if any(hits.values()) else ""
+
+
 _KOREAN_UNITS = ("한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉")
 _KOREAN_TENS = ("열", "스물", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔")
 _KOREAN = re.compile(
