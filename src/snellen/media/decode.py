@@ -263,13 +263,15 @@ def _region(
     Raises:
         MediaError: there is none, it has another size, or no pixel of it is the object.
     """
-    path = None if given else mask_file(Path(settings.mask), key)
-    if given is None and path is None:
+    if given is not None:
+        data, place = given.read(), given.key
+    elif (path := mask_file(Path(settings.mask), key)) is not None:
+        data, place = path.read_bytes(), str(path)
+    else:
         raise MediaError(
             f"image {key}: there is no mask for it in --mask {settings.mask}",
             "A mask bears the path of its image, or its end, with an ending of its own: birds/7.png for birds/7.jpg.",
         )
-    data, place = (given.read(), given.key) if path is None else (path.read_bytes(), str(path))
     name = f"{place}, the mask of {key}"
     header = checked_header(data, name, pixel_limit() if limit is None else limit)
     mask = render(data, header, name, MediaSettings(), limit).convert("L")

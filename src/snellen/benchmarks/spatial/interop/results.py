@@ -23,9 +23,8 @@ from msgspec import structs
 
 from snellen.benchmarks.base import Answered, Data
 from snellen.benchmarks.spatial.interop import further
-from snellen.benchmarks.spatial.question import SpatialQuestion, sample
+from snellen.benchmarks.spatial.question import VIDEOS, SpatialQuestion, sample
 from snellen.benchmarks.spatial.sources import lmms_eval_rows, rows
-from snellen.benchmarks.spatial.sources.official import VIDEOS
 from snellen.benchmarks.spatial.tasks import CONSTANTS, EVERY, SITE_HALVES, TASKS, Task
 from snellen.errors import DataError
 from snellen.formats.base import Problems, missing
