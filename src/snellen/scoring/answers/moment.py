@@ -12,7 +12,6 @@ from snellen.scoring.answers.fold import without_marks
 from snellen.scoring.answers.number_words import ordinal, spelled
 from snellen.scoring.answers.numerals import parse_number, plain
 from snellen.scoring.replies.sentences import Sentence, words_of
-from snellen.text import terms
 
 MOST_CHARACTERS = 120
 """Maximum characters of a date or a time."""
@@ -33,23 +32,18 @@ _TIME_OF_DAY = re.compile(r"(?a)[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.
 _WORD = re.compile(r"[^\W\d_]{3,12}")
 _BEFORE = re.compile(
     r"(?i)(?:(?<!\w)(?P<name>[^\W\d_][\w-]{2,14})\.?,? )?(?P<date>(?:(?<!\w)(?:the|den|le|el|der) )?"
-    rf"(?:{_OPEN}(?:(?P<year>\d{{4}})[ -]|(?P<day>\d{{1,2}})(?:[a-z]{{2}}|[.º])?(?: of | de | |-|(?<=\.))))?)$"
+    rf"(?:{_OPEN}(?:(?P<year>\d{{4}})[ -]|(?P<day>\d{{1,2}})(?:[a-z]{{2}}|[.º])?(?: (?:day )?of | de | |-|(?<=\.))))?)$"
 )
 _AFTER = re.compile(
     r"(?i)(?:\.?[ -](?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?(?![\w:/%-]|\.\d|,\d{3}(?!\d)))?"
     r"(?:\.?(?:,| of| de| del|-)? ?(?P<year>\d{4})(?![\w:/%-]|[.,]\d))?"
 )
 _OTHER_DAY = re.compile(
-    r"(?i)(?<![\w.:])(?P<day>\d{1,2}|[^\W\d_]{4,})(?:st|nd|rd|th|[.º])?,? (?:or|to|and|oder|bis|und|ou|et|o|y|a) (?:the |den |le |el )?$"
+    r"(?i)(?<![\w.:])(?P<day>\d{1,2})(?:st|nd|rd|th|[.º])?,? (?:or|to|and|oder|bis|und|ou|et|o|y|a) (?:the |den |le |el )?$"
 )
 """A day whose month and year stand behind a second one: `the 22nd or the 23rd of February`."""
-_WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|\d+ [^\W\d_A-Z]{1,4}", re.ASCII)
-"""What may be words of a sentence: `march 5 miles`, `2 set`."""
-
-
-_DAY_OF = terms("day of de di do")
-_ARTICLE = re.compile(r"(?i)(?<!\w)(?:the|den|le|el|der|il|o) $")
-_DAY_BEHIND = re.compile(r"(?i) (?:the )?(?P<day>(?:(?:twenty|thirty)[ -])?[a-z]{5,11}(?!\w))")
+_WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|(?:the )?[^\W_A-Z]+ [^\W\d_A-Z]{1,4}", re.ASCII)
+"""What may be words of a sentence: `march 5 miles`, `2 set`, `the second may`."""
 
 
 class Moment(NamedTuple):
@@ -106,10 +100,10 @@ class Date(AnswerType):
         return [found for found in self._dates(whole) if not _WEAK.fullmatch(whole[found.start : found.end])]
 
     def _dates(self, text: str) -> Iterator[Found]:
-        text, end = plain(text).replace("，", ","), 0
+        end, (text, places) = 0, _with_digits(plain(text).replace("，", ","))
         for one in sorted((*self._in_figures(text), *_with_names(text)), key=lambda one: (one.start, -one.end)):
             if one.start >= end:
-                yield one
+                yield Found(one.value, places[one.start], places[one.end])
                 end = one.end
 
     def _in_figures(self, text: str) -> Iterator[Found]:
@@ -138,14 +132,33 @@ class Date(AnswerType):
         return [month_first] if self.context.day_first is False and month_first else [day_first, month_first]
 
 
+def _with_digits(text: str) -> tuple[str, Sequence[int]]:
+    """Return a text with a month's name with its days in words as digits, and the place of each character: `the 5 of March`."""
+    words = [word for word in words_of(text) if word.text != "-"]
+    said = [word.text for word in words]
+    months = [without_marks(word) in MONTHS for word in said]
+    if not any(months):
+        return text, range(len(text) + 1)
+    runs = [(run.first, run.last, run.value) for run in spelled(said)]
+    ordinals = [(at, ordinal(said[: at + 1])) for at in range(len(said))]
+    runs += [(at - one[1] + 1, at, one[0]) for at, one in ordinals if one is not None]
+    pieces, places, begin = list[str](), list[int](), 0
+    for first, last, value in sorted(runs, key=lambda run: (run[0], -run[1])):
+        is_day = (
+            not any(months[first : last + 1]) or True in months[last + 1 : last + 2]
+        )  # `sept` is seven in French, too
+        if is_day and words[first].start >= begin and value is not None and value < 32:
+            pieces += [text[begin : words[first].start], str(value)]
+            places += [*range(begin, words[first].start), *[words[first].start] * len(str(value))]
+            begin = words[last].end
+    return "".join([*pieces, text[begin:]]), [*places, *range(begin, len(text) + 1)]
+
+
 def _with_names(text: str) -> Iterator[Found]:
     """Find dates with a month's name: `Friday, the 1st of March 2024`, `March 1, 2024`, `1. März`."""
     for word in _WORD.finditer(text):
         month = MONTHS.get(without_marks(word[0].casefold()))
         if month is None:
-            continue
-        if (spoken := _with_spoken_day(text, word, str(month))) is not None:
-            yield from spoken
             continue
         before = _BEFORE.search(text, max(0, word.start() - 40), word.start())
         after = _AFTER.match(text, word.end())
@@ -154,49 +167,11 @@ def _with_names(text: str) -> Iterator[Found]:
         found = moment(before["year"] or after["year"], str(month), before["day"] or after["day"])
         if found is not None:
             is_day = without_marks((before["name"] or "").casefold()) in WEEKDAYS
-            if before["day"]:
-                yield from _other_day(text, before.start("date"), found)
+            other = _OTHER_DAY.search(text, max(0, before.start("date") - 40), before.start("date"))
+            day = moment(before["year"] or after["year"], str(month), other["day"]) if other and before["day"] else None
+            if other and day is not None:
+                yield Found((day,), other.start(), other.end())
             yield Found((found,), before.start() if is_day else before.start("date"), after.end())
-
-
-def _with_spoken_day(text: str, month: re.Match[str], number: str) -> list[Found] | None:
-    """Return the dates of a month with a day in words before or behind it: `the fifth of March 2024`, `March the fifth`."""
-    low = max(0, month.start() - 40)
-    words = [word for word in words_of(text[low : month.start()]) if word.text != "-"]
-    linked = len(words)
-    while words and words[-1].text in _DAY_OF:
-        words.pop()
-    linked -= len(words)
-    said = _day_of([word.text for word in words[-3:]])
-    if said is not None:
-        start, after = low + words[-said[1]].start, _AFTER.match(text, month.end())
-        article = _ARTICLE.search(text, low, start)
-        start = article.start() if article is not None else start
-    elif (behind := _DAY_BEHIND.match(text, month.end())) is not None:
-        said = ordinal([word.text for word in words_of(behind["day"]) if word.text != "-"])
-        start, after = month.start(), _AFTER.match(text, behind.end())
-        linked = 1
-    year = after["year"] if said is not None and after is not None and not after["day"] else None
-    if said is None or after is None or not (year or linked or month[0][0].isupper()):
-        return None
-    found = moment(year, number, str(said[0]))
-    return [] if found is None else [*_other_day(text, start, found), Found((found,), start, after.end())]
-
-
-def _other_day(text: str, start: int, date: Moment) -> Iterator[Found]:
-    """Yield the date of a day in front of another one's date: `the 22nd or the 23rd of February`."""
-    if (other := _OTHER_DAY.search(text, max(0, start - 40), start)) is not None:
-        day = _number(other["day"]) or (_day_of([other["day"].casefold()]) or (0,))[0]
-        if day and (first := moment(str(date.year or ""), str(date.month), str(day))) is not None:
-            yield Found((first,), other.start(), other.end())
-
-
-def _day_of(words: Sequence[str]) -> tuple[int, int] | None:
-    """Return the day that the last words name, as an ordinal or as a number, and how many words do."""
-    run = next((run for run in spelled(words) if run.last == len(words) - 1), None)
-    if run is not None and run.value is not None and run.value < 32:
-        return run.value, run.last - run.first + 1
-    return ordinal(words)
 
 
 def _shown(value: Moment) -> str:
