@@ -16,6 +16,7 @@ READING_VERSION = 5
 
 3: a word of correction that is itself the answer (`Answer: HALT`) corrects nothing.
 4: an answer that begins like a particle (`答えははさみ`) is whole, and boxes and points are read among other sentences.
+5: of a term (`2π`, `x > 3`) no part is a number, days and amounts in words are read, options that a reply repeats are passed over.
 """
 
 
