@@ -54,7 +54,8 @@ REPLIES = [
     ("mathvision", 2, "The answer is 0.501.", (1, 1, 0, 1)),
     ("mathvision", 2, "0.501", (1, 1, 0, 1)),  # equal after rounding to two decimals; VLMEvalKit allows 1e-6
     ("mathvision", 0, r"The value is \boxed{4}", (1, 1, 0, 1)),  # the text of option B
-    ("mathvision", 3, r"So there are $\boxed{12}$.", (1, 1, 0, 1)),
+    ("mathvision", 3, r"So there are $\boxed{12}$.", (1, 1, 1, 1)),
+    ("mathvision", 3, r"\boxed{11}, no: \boxed{12}", (1, 1, 0, 1)),  # VLMEvalKit takes two boxes for a set
     (
         "dynamath",
         0,

@@ -76,7 +76,6 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "outline": documents.outline_similarity,
     "page": documents.page_similarity,
     "page-parse": page_parse.page_value,
-    "letters-or-page": documents.letters_or_page,
     "fields": documents.fields_share,
     "count-share": documents.count_share,
     "contains-or-anls": documents.contained_or_similar,
@@ -90,10 +89,10 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
 """Comparisons of a reply with one gold answer, of which the best counts."""
 WITH_MORE = (documents.TooLarge, page_parse.PageValue)
 """Values that say more than how good a reply is."""
-OF_REGIONS = ("iou", "answer-and-box", "spotting")
-"""Comparisons with boxes: that of the gold answer, of the value `bbox`, and of `bbox` with the words of `content`."""
+OF_ROW = ("iou", "answer-and-box", "spotting", "letters-or-page")
+"""Comparisons with more of the row: the gold box, the value `bbox`, `bbox` with the words of `content`, and the question."""
 OF_TEXTS = ("anls", "vqa-score", "relaxed", "contains", "contains-formula", "formula")
-TEXT_COMPARISONS = (*OF_TEXTS, *DOCUMENTS, *OF_REGIONS)
+TEXT_COMPARISONS = (*OF_TEXTS, *DOCUMENTS, *OF_ROW)
 """Comparisons of texts that a set of questions defines; under `strict` they see the short answer that was read."""
 REFUSAL = "refusal, read as Z"
 TOO_LATE, MOST_LATE = "the pattern of the scorer takes too long on it", 10
@@ -247,7 +246,7 @@ def _of_text(rule: ScoreRule, profile: str) -> Scorer:
             return _strict
         reader = _strict_typed if rule.equals in TYPED else _strict_text
 
-    of_page = profile == "vlmevalkit" and rule.equals in (*DOCUMENTS, *OF_REGIONS)
+    of_page = profile == "vlmevalkit" and rule.equals in (*DOCUMENTS, *OF_ROW)
     prepare = str if of_page else PREPARED.get(profile, str)
 
     def score(sample: Sample, reply: str) -> Score:
@@ -271,7 +270,7 @@ PREPARED: Mapping[str, Callable[[str], str]] = {
 }
 """What a harness does to every reply before it is scored; OCRBench v2's and CMMMU's readers see an empty one as it is."""
 TYPED = ("typed", "typed-exact", "typed-as-written")
-_BY_LETTER = ("letter-or-text", "answer-line", "first-capital")
+_BY_LETTER = ("letter-or-text", "answer-line", "first-capital", "lone-letter")
 
 
 def _why(rule: ScoreRule) -> str:
@@ -357,10 +356,6 @@ def _formula_or_option(rule: ScoreRule, sample: Sample, answer: str) -> bool:
     return any(final_answers.formula_equal(answer, gold, rule.tolerance) for gold in golds_of(sample))
 
 
-_UNWRAPPED = re.compile(r"\\boxed|\\[()]|\^\{?\\circ\}?|(?<=\d)\.\Z")
-"""What VLMEvalKit's parser of LaTeX sees through."""
-
-
 def _math_v(sample: Sample, reply: str, *, rooted: bool) -> bool:
     """Compare with the gold answer, of a choice its letter or the text of its option."""
     answer, golds = final_answers.math_v_answer(reply), golds_of(sample)
@@ -430,6 +425,9 @@ def _best(compare: Callable[[str, str], float]) -> Callable[[ScoreRule, Sample, 
 _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     **{name: _best(compare) for name, compare in DOCUMENTS.items()},
     "iou": _overlap,
+    "letters-or-page": lambda rule, sample, answer: documents.letters_or_page(
+        answer, golds_of(sample)[0], sample.prompt.words
+    ),
     "answer-and-box": _answer_and_box,
     "spotting": _spotting,
     "crpe": lambda rule, sample, answer: vlmevalkit.crpe_right(answer, str(sample.meta["gold"])),
@@ -440,10 +438,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "reasoned": lambda rule, sample, answer: lmms_eval.reasoned_right(answer, ", ".join(golds_of(sample))),
     "math-v": lambda rule, sample, answer: _math_v(sample, answer, rooted=True),
     "math-v-unrooted": lambda rule, sample, answer: _math_v(sample, answer, rooted=False),
-    "math-v-whole": lambda rule, sample, answer: any(
-        final_answers.math_v_equal(_UNWRAPPED.sub("", answer), gold, rooted=False, tolerance=1e-6)
-        for gold in golds_of(sample)
-    ),
+    "math-v-whole": _best(final_answers.kit_formula_equal),
     "slake": lambda rule, sample, answer: (
         lmms_eval.slake_normalised(answer) in map(lmms_eval.slake_normalised, golds_of(sample))
     ),
@@ -601,6 +596,7 @@ LMMS_READERS: Mapping[str, Reader] = {
     **KIT_READERS,
     "letter-or-text": lambda rule, sample, reply: lmms_eval.read_letter(reply, sample.options),
     "answer-line": lambda rule, sample, reply: lmms_eval.read_letter(reply, sample.options),
+    "lone-letter": lambda rule, sample, reply: lmms_eval.lone_letter(reply, sample.options),
     "yes-no": lambda rule, sample, reply: lmms_eval.read_whole_yes_no(reply),
     "number": lambda rule, sample, reply: lmms_eval.read_number(reply),
 }
@@ -629,7 +625,7 @@ def _strict_text(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
     Names in `read("short")` lose what stands behind a comma, and an address or a date must not. Where a gold answer may stand
     anywhere, the reply without its thinking is taken.
     """
-    if rule.equals in (*DOCUMENTS, *OF_REGIONS):  # markup counts
+    if rule.equals in (*DOCUMENTS, *OF_ROW):  # markup counts
         return "".join(reply[slice(*span)] for span in outside_thinking(reply)).strip() or None
     said = visible(reply)
     text = (reply[slice(*said.containers[-1])] if said.containers else said.text).strip()

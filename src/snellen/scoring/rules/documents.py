@@ -127,9 +127,9 @@ def count_share(reply: str, gold: str) -> float:
     return share if int(found[0]) > 0 and share > 0.5 else 0.0
 
 
-def letters_or_page(reply: str, gold: str) -> float:
-    """Return 1 where a reply contains the letters of a gold answer, joined by a usual sign; of other texts `page_similarity`."""
-    if not re.fullmatch("[A-Z]+", gold):
+def letters_or_page(reply: str, gold: str, question: str) -> float:
+    """Return 1 where a reply contains the signs of a gold answer, joined by a usual sign; `page_similarity` for 简答 questions."""
+    if "简答" in question:
         return page_similarity(reply, gold)
     joints = ("", ".", ". ", ",", ", ", "、", ";", "; ", " ", "和")
     return float(any(joint.join(gold) in reply for joint in joints))

@@ -186,10 +186,15 @@ def _member(reply: str, letters: str, word: str) -> str | None:
     return None if value is None or isinstance(value, dict | list) else str(value).strip()
 
 
+def _braced(reply: str) -> str:
+    """Return the part of a reply in braces, else all of it, without backslashes, as DynaMath's script in VLMEvalKit."""
+    start, end = reply.find("{"), reply.rfind("}")
+    return (reply[start : end + 1] if 0 <= start < end else reply).replace("\\", "")
+
+
 def _member_value(reply: str, word: str) -> object:
-    text = reply[reply.find("{") : reply.rfind("}") + 1].replace("\\", "")
     try:
-        value = json.loads(text, strict=False)
+        value = json.loads(_braced(reply), strict=False)
     except (ValueError, RecursionError):
         return None
     return value.get(word) if isinstance(value, dict) else None
@@ -232,6 +237,7 @@ STAGES: Mapping[str, Stage] = {
     "bracket-letter": _letter(r"(?i)\(LETTER\)"),
     "word-letter": _word_letter,
     "colon-letter": _letter(r"LETTER:"),
+    "braced": lambda reply, letters, word: _braced(reply) or None,
     "json": _member,
     "json-text": _member_text,
     "short-letter": _letter(r"(?is)\ALETTER.{0,2}\Z"),
@@ -293,6 +299,10 @@ _MATH_V_SIGNS = (
     *((sign, "") for sign in ("\\left", "\\right", "^{\\circ}", "^\\circ", "{m}^3", "m^3", "{units}", "units", "{km}", "km", "\\!")),
     ("tfrac", "frac"), ("dfrac", "frac"), ("\\$", ""), ("$", ""), ("\\%", ""), ("{.", "{0."),
 )  # fmt: skip
+_ASSIGNED = re.compile(r"\A(?:[a-z]|\\[a-z]+)(?:_[a-z\d])?\s*=")
+_ROOT = re.compile(r"\\sqrt|\\pi")
+_UNWRAPPED = re.compile(r"\\[()$]|\\(?=%)|\^\{?\\circ\}?|(?<=\d)\.\Z")
+"""What VLMEvalKit's parser of LaTeX sees through."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
@@ -322,13 +332,12 @@ def math_v_answer(reply: str) -> str:
     return re.sub(r"[({]([a-e])[)}]", r"\1", text).rstrip(".").lstrip(":").strip()
 
 
-def math_v_equal(answer: str, gold: str, *, rooted: bool = True, tolerance: float | None = None) -> bool:
+def math_v_equal(answer: str, gold: str, *, rooted: bool = True) -> bool:
     """Return True if two answers are the same text, or have the same value to two decimals, as MATH-V compares them.
 
     Args:
         answer, gold: the answer as `math_v_answer` cleans it, and the gold answer as it stands.
-        rooted: roots and pi have a value; the copies of lmms-eval and VLMEvalKit lack them.
-        tolerance: the largest difference of values, as VLMEvalKit has one, in place of two decimals.
+        rooted: roots and pi have a value; the copy of lmms-eval lacks them.
     """
     read, wanted = answer.lower().strip(), gold.lower().strip()
     if not read or not wanted or len(read) > MOST_CHARACTERS:
@@ -338,14 +347,24 @@ def math_v_equal(answer: str, gold: str, *, rooted: bool = True, tolerance: floa
     if read[0] + read[-1] == wanted[0] + wanted[-1] and read[0] + read[-1] in ("()", "[]") and "," in read:
         pairs = read[1:-1].split(","), wanted[1:-1].split(",")
         return len(pairs[0]) == len(pairs[1]) and all(
-            math_v_equal(one, other, rooted=rooted, tolerance=tolerance) for one, other in zip(*pairs, strict=True)
+            math_v_equal(one, other, rooted=rooted) for one, other in zip(*pairs, strict=True)
         )
-    if not rooted and re.search(r"\\sqrt|\\pi", read + wanted):
+    if not read.isascii() or (not rooted and _ROOT.search(read + wanted)):
         return False
     values = [latex_value(_THOUSANDS.sub("", text)) for text in (read, wanted)]
-    if values[0] is None or values[1] is None:
-        return False
-    return round(values[0], 2) == round(values[1], 2) if tolerance is None else abs(values[0] - values[1]) < tolerance
+    return values[0] is not None and values[1] is not None and round(values[0], 2) == round(values[1], 2)
+
+
+def kit_formula_equal(reply: str, gold: str) -> bool:
+    """Return True for the gold answer as it stands, or the value of the reply or of its only box, as VLMEvalKit without its judge."""
+    if reply.lower().strip() == gold.lower().strip():
+        return True
+    text = (reply.count("\\boxed{") == 1 and last_box(reply)) or reply
+    values = [latex_value(_UNWRAPPED.sub("", _THOUSANDS.sub("", one)).replace("%", "/100")) for one in (text, gold)]
+    return (
+        values[0] is not None and values[1] is not None
+        and not _ROOT.search(text + gold) and abs(values[0] - values[1]) < 1e-6
+    )  # fmt: skip
 
 
 def emma_equal(answer: str, gold: str) -> bool:
@@ -353,7 +372,7 @@ def emma_equal(answer: str, gold: str) -> bool:
     read, wanted = answer.lower().strip(), gold.lower().strip()
     if read == wanted or words_value(read) == wanted:
         return True
-    values = latex_value(read), latex_value(wanted)
+    values = latex_value(_ASSIGNED.sub("", read)), latex_value(wanted)
     return values[0] is not None and values[1] is not None and round(values[0], 2) == round(values[1], 2)
 
 

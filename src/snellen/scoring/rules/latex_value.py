@@ -11,7 +11,7 @@ from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 MAX_LENGTH = 200
 
 
-_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\[a-zA-Z]+)|(.))", re.DOTALL)
+_TOKEN = re.compile(r"\s*(?:(\d+\.?\d*|\.\d+)|(\\[a-zA-Z]+)|(.))", re.DOTALL)
 
 
 _TIMES = ("*", "\\cdot", "\\times")
@@ -23,7 +23,7 @@ _OVER = ("/", "\\div")
 _NOTHING = {"\\left": "", "\\right": "", "\\,": "", "\\!": "", "$": ""}
 
 
-_CLOSES = {"(": ")", "{": "}"}
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 def latex_value(text: str) -> float | None:

@@ -7,7 +7,7 @@ the VQA and OCRBench comparisons, reproduced from their description.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from snellen.scoring.rules.final_answers import last_box
 from snellen.scoring.rules.latex_value import latex_value
@@ -60,6 +60,21 @@ def read_letter(reply: str, letters: Iterable[str]) -> str | None:
         found += [(*place, letter) for place in places if place[1] >= 0] or [(-1, text.rfind(letter), letter)]
     best = max(found, key=lambda place: place[:2], default=(-1, -1, ""))
     return best[2] if best[:2] > (-1, -1) else None
+
+
+def lone_letter(reply: str, options: Mapping[str, str]) -> str | None:
+    """Return the only letter A to E among the words of a reply, with the same signs around, else the only option it holds.
+
+    Source: MMBench's task (`tasks/mmbench/mmbench_evals.py`) before its judge.
+    """
+    words = reply.split()
+    for form in ("{}", "{}.", "{},", "{}:", "{})", "{}).", "({})", "({}).", ":{}", ":{},", ":{}.", ":{})", ":{})."):
+        found = [letter for letter in "ABCDE" if form.format(letter) in words]
+        if len(found) == 1 and not (form == "{}" and "A" in words and len(words) > 3):  # A is an article there
+            return found[0]
+    lowered = reply.lower()
+    named = [letter for letter, text in options.items() if text and text.lower() in lowered]
+    return named[0] if len(named) == 1 else None
 
 
 _LETTERS = "ABCDEFGH"
@@ -131,7 +146,7 @@ def crpe_letter(reply: str, question: str) -> str:
     cleaned = re.sub(r"[^\w\s]", "", tagged[1] if tagged else reply).strip()
     letters = {text.strip(): letter for letter, text in re.findall(r"\b([A-Z])\.\s+([^\n]*)", question)}
     named = re.search("|".join(map(re.escape, letters)), cleaned) if letters else None
-    return letters[named[0]] if named else cleaned.upper()
+    return letters[named[0]] if named else cleaned.upper().replace("_", "")
 
 
 def read_whole_yes_no(reply: str) -> bool | None:
