@@ -24,7 +24,9 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['set']}-{line['profile']}-{line['row']['answer'][:20]}")
+@pytest.mark.parametrize(
+    "line", LINES, ids=lambda line: f"{line['set']}-{line['profile']}-{line['row']['answer'][:20]}"
+)
 def test_a_profile_gives_the_value_that_its_harness_gave(
     line: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
