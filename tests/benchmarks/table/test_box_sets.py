@@ -60,6 +60,8 @@ REPLIES = [
     ("pointbench", 0, "[(500, 500), (10, 10)]", (0, 1, 0, 1 / 2)),  # the authors take the first, lmms-eval the share
     ("pointbench", 0, "[(10, 10), (500, 500)]", (0, 0, 0, 1 / 2)),
     ("pointbench", 0, "[(0.5, 0.5)]", (0, 0, 0, 1)),
+    ("pointbench", 0, "[(249.9, 500)]", (1, 0, 1, 1)),  # the authors cut pixels off
+    ("pointbench", 2, "[(600, 300), (300, 749.9)]", (0, 1, 0, 0.5)),
     ("pointbench", 0, "[(249, 500)]", (0, 0, 0, 0)),  # a grey of 100 is no part of the mask
     ("pointbench", 2, "[(300, 300)]", (0, 0, 0, 1)),  # counting: two were expected
     ("pointbench", 2, "[(300, 300), (10, 10)]", (0, 0, 0, 1 / 2)),

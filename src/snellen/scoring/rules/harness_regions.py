@@ -180,8 +180,9 @@ def _located(rule: RegionRule, sample: Sample, reply: str, size: tuple[int, int]
     is_one = sample.kind in ("box", "point") or rule.pick == "first"
     if not rule.find:
         reading = grounded_reading(sample, reply)
-        value = reading.value if reading is not None else None
-        return list(value)[: 1 if is_one else None] if isinstance(value, tuple) else []
+        value = reading.value if reading is not None and isinstance(reading.value, tuple) else ()
+        taken = [one._replace(numbers=_as_taken(rule, one.numbers, len(one.numbers), size)) for one in value]
+        return taken[: 1 if is_one else None]
     found = (_written(name, reply, SIDES[sample.kind]) for name in rule.find)
     written = next(filter(None, found), [Region((Fraction(0), Fraction(0)))] if rule.corner else [])
     variants = [several for region in written if (several := [*_variants(rule, region, size, sample.kind)])]
