@@ -1,4 +1,4 @@
-"""Replies with the values that VLMEvalKit, lmms-eval and authors' scripts gave them when they were run over invented rows.
+"""Replies with the values that VLMEvalKit, lmms-eval and authors' scripts gave them on invented rows, and figures of invented tables.
 
 Source: VLMEvalKit at e8e78f0 with latex2sympy2-extended 1.11, lmms-eval 0.7.3 and the scripts that the rules name. Most replies are
 those that `strict` scores otherwise. METEOR ran without WordNet's words.
@@ -17,11 +17,16 @@ from catalogue_drawn import draw_card_set
 import snellen
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
+from snellen.scoring.scores import ScoreBuilder
+from snellen.types import Score
 
-LINES = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "data" / "harness_vectors.jsonl").read_text("utf-8").splitlines()
-]
+DATA = Path(__file__).parent / "data"
+LINES, TABLES = (
+    [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
+    for name in ("harness_vectors.jsonl", "harness_figures.jsonl")
+)
+ATTEMPTS = {"correct": "correct", "wrong": "incorrect", "invalid": "not attempted"}
+"""Verdict to the label of the rubric `attempted`."""
 
 
 @pytest.mark.parametrize(
@@ -36,3 +41,27 @@ def test_a_profile_gives_the_value_that_its_harness_gave(
     (sample,) = benchmark.samples(snellen.Data(path=drawn.path, images=drawn.images))
     found = [(reply, benchmark.score[line["profile"]](sample, reply).value) for reply, _ in line["values"]]
     assert found == [(reply, pytest.approx(value)) for reply, value in line["values"]]
+
+
+def score_of(value: float | str) -> Score:
+    if isinstance(value, str):
+        return Score(float(value == "correct"), "", value, None, {"judge_verdict": ATTEMPTS[value]})  # type: ignore[arg-type]
+    return Score(value, "", "correct" if value == 1 else "partial" if value else "wrong")
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table['set']}-{table['profile']}")
+def test_a_table_has_the_figures_that_its_harness_gave(
+    table: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nltk.data.path", empty_wordnet(tmp_path / "nltk"))
+    cells = zip(*table["columns"].values(), strict=True)
+    rows = [table["constant"] | dict(zip(table["columns"], row, strict=True)) for row in cells]
+    drawn, benchmark = draw_card_set(entry(table["set"]), tmp_path, rows), registry.find(table["set"])
+    builder = ScoreBuilder()
+    samples = benchmark.samples(snellen.Data(path=drawn.path, images=drawn.images))
+    for sample, value in zip(samples, table["values"], strict=True):
+        builder.add(sample, score_of(value))
+    figures = {metric.name: metric.value for metric in benchmark.summarize(builder.build(len(rows)), table["profile"])}
+    assert {name: figures[name] for name in table["figures"]} == pytest.approx(
+        table["figures"], abs=1e-4
+    )  # SimpleVQA rounds
