@@ -11,6 +11,7 @@ PAIRS = (
     ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"),
 )  # fmt: skip
 """Marks that may stand around a whole answer. A mark is taken off at both ends or not at all."""
+_BY_FIRST = {first: [pair for pair in PAIRS if pair[0][0] == first] for first in {opening[0] for opening, _ in PAIRS}}
 _COMMAND = re.compile(
     r"\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|emph|underline)\s?\{"
 )
@@ -64,7 +65,7 @@ def _inside(text: str, start: int, end: int) -> tuple[int, int] | None:
     first, last = text[start], text[end - 1]
     if first.isalnum() and last.isalnum():
         return None
-    for opening, closing in PAIRS:
+    for opening, closing in _BY_FIRST.get(first, ()):
         inner = (start + len(opening), end - len(closing))
         if (
             text.startswith(opening, start)
