@@ -14,8 +14,9 @@ _OPENING = re.compile(r"^[¿¡]+")
 _SIGNS = str.maketrans("’‘ʼ´“”„–—‐‑−", "''''\"\"\"-----")
 
 
+@lru_cache(maxsize=64)
 def exact(text: str) -> str:
-    """Return a text in NFC without dress, outer punctuation and doubled blanks."""
+    """Return a text in NFC without dress, outer punctuation and doubled blanks. Each level begins with it."""
     text = undressed(text if text.isascii() else unicodedata.normalize("NFC", text))
     text = " ".join(text.translate(_SIGNS).split())
     return _OPENING.sub("", _ENDS.sub("", text)) or text

@@ -208,7 +208,7 @@ def _goes_on(text: str, stop: re.Match[str]) -> bool:
     )
 
 
-_TICKS = tuple("✓✔✅☑✗✘❌❎✖")
+_TICKS = frozenset("✓✔✅☑✗✘❌❎✖")
 _DATE = re.compile(r" [^\W\d_]{3,12} \d{4}\b")
 
 
@@ -321,16 +321,16 @@ def phrases_in(text: str, name: str) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def _by_word(name: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the longest word of each phrase of a table to the phrases, and those of scripts without blanks."""
-    keyed: dict[str, list[str]] = {}
+def _by_word(name: str) -> tuple[dict[str, tuple[int, list[str]]], list[str]]:
+    """Return the longest word of each phrase of a table to its rank and the phrases, and those of scripts without blanks."""
+    keyed: dict[str, tuple[int, list[str]]] = {}
     unspaced = []
     for phrase in phrases(name):
         words = _WORD.findall(phrase)
         if not words or any(char > "\u2e7f" or "\u0dff" < char < "\u0e80" for char in phrase):
             unspaced.append(phrase)
         else:
-            keyed.setdefault(max(words, key=len), []).append(phrase)
+            keyed.setdefault(max(words, key=len), (len(keyed), []))[1].append(phrase)
     return keyed, unspaced
 
 
@@ -343,7 +343,7 @@ def possible(text: str, name: str) -> list[str]:
     """Return the phrases of a table that a lower-case text may hold: those whose longest word it has."""
     keyed, unspaced = _by_word(name)
     words = _words_in(text)
-    found = [phrase for word, listed in keyed.items() if word in words for phrase in listed]
+    found = [phrase for _, listed in sorted(keyed[word] for word in keyed.keys() & words) for phrase in listed]
     return found if text.isascii() else found + unspaced
 
 
