@@ -304,7 +304,7 @@ def _print_answers(result: CheckResult) -> None:
     for share in result.answers:
         table.add_row(share.answer, f"{share.count:,}", f"{share.count / total:.1%}", f"{share.expected / total:.1%}")
     if result.chance is not None:
-        table.caption = f"Guessing reaches {result.chance:.1%}."
+        table.caption = f"Guessing reaches {result.chance:.1%}, over the samples where that is known."
     show(table)
 
 

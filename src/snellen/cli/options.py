@@ -47,7 +47,7 @@ Trust = Annotated[
 ]
 WriteReport = Annotated[bool, option("Write report.html.", names=("--report/--no-report",), panel=OUTPUT)]
 JsonResult = Annotated[bool, option("One JSON object on stdout.", names=("--json",), panel=OUTPUT)]
-Quiet = Annotated[bool, option("No progress.", names=("--quiet", "-q"), panel=OUTPUT)]
+Quiet = Annotated[bool, option("No progress and notes.", names=("--quiet", "-q"), panel=OUTPUT)]
 ReviewedProfile = Annotated[
     str | None,
     option("Profile whose verdicts were reviewed.", value="PROFILE", said="the benchmark's first"),
