@@ -295,11 +295,38 @@ def test_two_options_are_no_answer(drawn, data, form):
     assert reading.value is None, (options, reading)
 
 
-@given(st.sampled_from(phrases("or")), st.sampled_from([" ", ""]), st.permutations("ABCD"))
-def test_letters_joined_by_an_or_of_any_language_are_no_answer(word, blank, letters):
+BIRDS = type_for("choice", AnswerContext(dict(zip("ABCD", ("robin", "wren", "crow", "owl"), strict=True))))
+
+
+@given(
+    st.sampled_from(phrases("or")),
+    st.sampled_from([" ", ""]),
+    st.permutations("ABCD"),
+    st.sampled_from(["", " is right", " ist richtig.", " est correct", " верно", "입니다", "です。"]),
+)
+def test_letters_joined_by_an_or_of_any_language_are_no_answer(word, blank, letters, end):
     assume(blank or word > "\u2e7f")
-    kind = type_for("choice", AnswerContext(dict(zip("ABCD", ("robin", "wren", "crow", "owl"), strict=True))))
-    assert read_as(kind, f"{letters[0]}{blank}{word}{blank}{letters[1]}").value is None
+    assert read_as(BIRDS, f"{letters[0]}{blank}{word}{blank}{letters[1]}{end}").value is None
+
+
+ORDINALS = {
+    "en": ("first second third fourth", "the {} {} the {} option", "or and"),
+    "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),
+    "es": ("primera segunda tercera cuarta", "la {} {} la {} opción", "o y"),
+    "ru": ("первый второй третий четвёртый", "{} {} {} вариант", "или и"),
+}
+
+
+@given(st.sampled_from(sorted(ORDINALS)), st.permutations(range(4)), st.data())
+def test_options_by_place_that_are_joined_are_no_answer(language, places, data):
+    words, form, joints = (part.split() if part.count("{") < 2 else part for part in ORDINALS[language])
+    joint = data.draw(st.sampled_from(joints))
+    assert read_as(BIRDS, form.format(words[places[0]], joint, words[places[1]])).value is None
+
+
+@given(st.sampled_from(["second to last", "third to the last", "twenty-first", "thirty second"]))
+def test_a_part_of_a_place_is_no_option(place):
+    assert read_as(BIRDS, f"The {place} option.").value is None
 
 
 @DRAWS

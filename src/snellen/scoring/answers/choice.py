@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
-from snellen.scoring.answers.number_words import languages
+from snellen.scoring.answers.number_words import languages, ordinal
 from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
 
@@ -310,16 +310,25 @@ class Choice(AnswerType):
 
     def _places(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
-        words, letters = sentence.words, list(self.options.letters)
-        for at, word in enumerate(words):
+        words, letters, joints = sentence.words, list(self.options.letters), _joints(sentence)
+        joined = False  # to one that a noun follows: `the first or the second option`
+        for at, word in [*enumerate(words)][::-1]:
             for size in range(1, min(3, len(words) - at) + 1):
                 place = _ordinals().get("".join(one.text for one in words[at : at + size]))
                 if place is None or (size > 1 and word.text < "\u2e80"):
                     continue
                 after = words[at + size].text if at + size < len(words) else ""
                 noun = after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1)
-                if noun and place < len(letters):
-                    yield Found(letters[place], word.start, words[at + size - 1].end)
+                said = [one.text for one in words[max(0, at - 3) : at + 1] if one.text != "-"]
+                named = ordinal(said)
+                is_part = (place < 0 and "to" in said[:-1]) or (named is not None and named[1] > 1)
+                if not (noun or joined) or place >= len(letters) or is_part:
+                    continue  # `the second to last`, `the twenty-first`
+                yield Found(letters[place], word.start, words[at + size - 1].end)
+                joined = True
+                break
+            else:
+                joined = joined and (at in joints or word.text in single_words("article"))
 
     def _texts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options whose text stands in a sentence, the longest at each word."""

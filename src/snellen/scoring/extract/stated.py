@@ -511,11 +511,11 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         listed = at > 0 and _is_listed(sentence, found[at - 1], one)
         stances.append(stances[-1] if listed and own is not False else own)
         gap = Sentence(sentence.text, found[at - 1].end, one.start) if listed else None
-        if own is False and gap is not None and gap.has("and", "or"):  # `A, B and D are wrong`
+        if own is not None and gap is not None and gap.has("and", "or"):  # `A, B and D are wrong`, `A or B is right`
             first = at
             while first > 0 and _is_listed(sentence, found[first - 1], found[first]):
                 first -= 1
-            stances[first:at] = [False] * (at - first)
+            stances[first:at] = [own if before is None else own and before for before in stances[first:at]]
     asserted = [one for one, stance in zip(found, stances, strict=True) if stance]
     denied = [one for one, stance in zip(found, stances, strict=True) if stance is False]
     concludes = concludes or any(_is_confirmed(sentence, one) for one in asserted)
@@ -544,11 +544,10 @@ def _concludes(sentence: Sentence) -> bool:
 def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
     """Return True if only a comma, `or` or `and` stands between two options, so that one stance holds for both."""
     gap = Sentence(sentence.text, before.end, one.start)
-    joints = single_words("or") | single_words("and") | {",", "、", "・", "(", ")"}
-    return (
-        bool(gap.words)
-        and len(gap.words) < 4
-        and all(word.text in joints or word.text in ("the", "a", "an") for word in gap.words)
+    joints = {at for said in gap.phrases if said.table in ("or", "and") for at in range(said.first, said.after)}
+    signs = single_words("article") | {",", "、", "・", "(", ")"}
+    return 0 < len(gap.words) < 3 + len(joints) and all(
+        at in joints or word.text in signs for at, word in enumerate(gap.words)
     )
 
 
@@ -565,8 +564,12 @@ def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]
     words = sentence.words
     ends = [words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table in ("conclusion", "strong")]
     ends += [word.end for word in words if word.text == "="]
-    behind = [one for one in asserted if one.start >= max(ends, default=0)]
-    return [one for one in behind or asserted if _is_confirmed(sentence, one)] or behind or asserted
+    behind = [one for one in asserted if one.start >= max(ends, default=0)] or asserted
+    confirmed = [one for one in behind if _is_confirmed(sentence, one)]
+    for one, other in reversed([*pairwise(behind)]):  # `A or B is right`
+        if other in confirmed and one not in confirmed and _is_listed(sentence, one, other):
+            confirmed.insert(0, one)
+    return confirmed or behind
 
 
 def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
