@@ -393,7 +393,7 @@ class Number(AnswerType):
                 if before and not behind:
                     return before[-1:]
         gaps = [text[one.end : other.start].strip() for one, other in itertools.pairwise(found)]
-        if gaps and gaps[-1] in _SIGNS:
+        if gaps and gaps[-1].lower() in _SIGNS | {"divided by", "multiplied by"}:
             return []  # `2 × 500` has no result
         calculates = any(len(gap) < 8 and gap[-1:] in _SIGNS for gap in gaps if gap) or any(
             word.text in _OPERATIONS for word in words
@@ -421,10 +421,16 @@ _WHOLE = re.compile(
     re.IGNORECASE,
 )
 _PART_JOINTS = single_words("and") | {"", "con"}
-_OPERATOR = re.compile(r"(?:[\^±√∛∜≠≥≤<]|(?<![-=])>|(?<![^\W_])(?:log|ln|lg|sin|cos|tan|cot|exp)|\d ?[x×*·÷])[ (]*$")
-"""What stands before an operand or a bound: `log 2`, `x > 3`, `2 × 500`."""
-_UNKNOWN = re.compile(r"[√∛∜π]| ?[x×*·÷] ?\d|[yzn](?![^\W_])| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))")
-"""What a factor or a dividend stands before: `2π`, `2y`, `3/x`, `2 × 500`."""
+_OPERATOR = re.compile(
+    r"(?:[\^±√∛∜≠≥≤<]|(?<![-=])>|(?<![^\W_])(?:log|ln|lg|sin|cos|tan|cot|exp|sqrt)(?:[_^]\{?\w{1,3}\}?)?|root of|\d ?[x×*·÷]"
+    r"|\}\{|(?<![^\W_])[xyzn] ?/)[ ({_]*$"
+)
+"""What stands before an operand or a bound: `log 2`, `x > 3`, `2 × 500`, `x/2`."""
+_UNKNOWN = re.compile(
+    r" ?[√∛∜π]| ?\\?(?:pi|sqrt)(?![^\W_])| ?[x×*·÷] ?\d| ?[×*·÷] ?[xyzn](?![^\W_])|[yzn](?![^\W_])|\^[ {(]*[-−\d]| (?:squared|cubed)\b"
+    r"|\}\{| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))| ?[<>≤≥] ?[xyzn](?![^\W_]|>)"
+)
+"""What a factor or a dividend stands before: `2π`, `2y`, `3/x`, `2 × 500`, `5^2`, `3 < x`."""
 _DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
 _SPACED_MINUS = re.compile(r"[-−–] \d")
