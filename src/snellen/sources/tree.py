@@ -132,8 +132,11 @@ class FolderTree(Tree):
         return FileBlob(Path(path)) if stat.S_ISREG(mode) else None
 
     def files_in(self, folder: str) -> list[str]:
-        path = within(self.path, folder, self._allow)
-        return [f"{folder}/{entry.name}" for entry in os.scandir(path) if entry.is_file()] if path.is_dir() else []
+        try:
+            with os.scandir(within(self.path, folder, self._allow)) as entries:
+                return [f"{folder}/{entry.name}" for entry in entries if entry.is_file()]
+        except OSError:  # not there, no folder, or a name that is too long
+            return []
 
     def blob(self, name: str) -> FileBlob:
         path = within(self.path, name, self._allow)

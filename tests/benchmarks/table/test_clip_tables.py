@@ -155,6 +155,18 @@ def test_a_part_of_frames_without_a_rate_leaves_its_row_out(tmp_path, capsys):
     assert "1 row left out" in told and "its file says no frame rate, and `video_fps` none" in told
 
 
+@pytest.mark.parametrize(
+    ("cells", "said"), [({"video": "w" * 300}, "is neither a name nor"), ({"fps": 1e-308}, "a frame rate of 1e-308")]
+)
+def test_a_row_whose_frames_cannot_be_had_is_left_out_alone(cells, said, tmp_path):
+    folder = folder_with_frames(tmp_path, packed=False)
+    row = {"video": "walk", "question": "Does it turn?", "answer": "yes", "start": 1, "end": 2, "fps": 4}
+    (folder / "t.json").write_text(json.dumps([row, {**row, **cells, "question": "Has it?"}]))
+    table = open_table(str(folder / "t.json"))
+    assert len(list(table.samples(Data()))) == 1
+    assert said in str(table.table.survey(Data()).omitted)
+
+
 def test_another_frame_in_the_folder_of_a_clip_is_another_data_set(tmp_path):
     places = [folder_with_frames(tmp_path / name, packed=False) for name in "abc"]
     (places[2] / "videos/walk/11.png").rename(places[2] / "videos/walk/12.png")

@@ -55,6 +55,8 @@ from snellen.sources.blobs import BytesBlob
 from snellen.types import Blob, Image, Kind, MediaSettings, Subtitles, Video
 
 CUT = 80
+SLOWEST = 1e-6
+"""Frames a second of a clip; of fewer the seconds are no numbers."""
 _CLIP_ENDINGS = (*VIDEO_SUFFIXES, *map(str.upper, VIDEO_SUFFIXES))
 NO_MEDIA: tuple[tuple[Blob, ...], tuple[Video, ...]] = ((), ())
 RUBRIC = "rubric"
@@ -391,6 +393,8 @@ def _clip(clip: Video, row: Mapping[str, Any], number: int, rules: TableRules, r
         times = tuple(seconds_of(time) for time in (listed if isinstance(listed, list) else [listed]))
         if clip.frames and cells.get("video_fps", "") != "":
             clip = structs.replace(clip, fps=seconds_of(cells["video_fps"]))
+            if 0 < clip.fps < SLOWEST:
+                raise ValueError(f"a frame rate of {clip.fps:g}; {SLOWEST:g} or more frames a second were expected")
     except (ValueError, NoLiteralError) as error:
         raise CellError(f"its part of the video: {error}") from error
     if end is not None and end <= (start or 0.0):
