@@ -12,6 +12,7 @@ import pytest
 
 from snellen.engine.ray.transfer import FilePlace, packed, packed_prompt, unpacked, unpacked_prompt
 from snellen.errors import DataError
+from snellen.media.decode import MaskedImage
 from snellen.media.video import Frame
 from snellen.sources import BytesBlob, Drawn, FileBlob, open_tree
 from snellen.types import Blob, Image, MediaSettings, Prompt, Text, Video
@@ -51,6 +52,14 @@ def test_a_file_or_a_member_is_read_where_it_lies(tmp_path, kind):
     by_value = sent(blob, by_value=True)
     assert isinstance(by_value, BytesBlob)
     assert (by_value.read(), by_value.key) == (b"picture", blob.key)
+
+
+@pytest.mark.parametrize("by_value", [False, True])
+def test_an_image_travels_with_its_mask(tmp_path, by_value):
+    for name in ("image", "mask"):
+        (tmp_path / name).write_bytes(name.encode())
+    there = sent(MaskedImage(FileBlob(tmp_path / "image"), FileBlob(tmp_path / "mask")), by_value)
+    assert (there.read(), there.mask.read()) == (b"image", b"mask")
 
 
 def test_another_file_of_the_same_name_is_not_taken_for_it(tmp_path):

@@ -10,6 +10,8 @@ from PIL import Image as Picture
 
 from media.clips import clip
 from snellen.media import frames
+from snellen.media.decode import MaskedImage
+from snellen.media.encode import compress
 from snellen.sources.blobs import BytesBlob, UrlBlob
 from snellen.types import Image, MediaSettings, Text, Video
 from snellen.viewer.cases.pictures import MAX_PICTURES, ImageStore, Sender, shown_pictures
@@ -55,6 +57,15 @@ def test_a_drawn_clip_shows_its_images():
     drawn = Video(frames=tuple(Image(blob(photo(number), f"f{number}")) for number in range(3)))
     shown = shown_pictures([drawn], [Sender("A", MediaSettings())], ImageStore())
     assert [picture.original.width for picture in shown] == [96, 96, 96]
+
+
+def test_an_image_with_a_mask_is_shown_as_it_was_sent():
+    image, mask = Picture.new("RGB", (8, 6), (0, 99, 0)), Picture.new("L", (8, 6))
+    mask.paste(255, (0, 0, 4, 6))
+    masked = MaskedImage(blob(compress(image, "png", 100)), blob(compress(mask, "png", 100)))
+    media = MediaSettings(corrupt="grey@object", mask="outline")
+    (shown,) = shown_pictures([Image(masked)], [Sender("A", media)], ImageStore())
+    assert shown.sent[0].file is not None and "grey@object" in shown.sent[0].changes, shown
 
 
 def test_a_format_that_browsers_do_not_show_is_drawn_as_png():

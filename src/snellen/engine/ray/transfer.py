@@ -16,6 +16,7 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from snellen.errors import DataError
+from snellen.media.decode import MaskedImage
 from snellen.media.video import Frame
 from snellen.sources import FileBlob, Tree, open_tree
 from snellen.sources.blobs import Base64Blob, BytesBlob, Drawn, Unreadable, UrlBlob
@@ -54,6 +55,8 @@ def packed(blob: Blob, by_value: bool) -> Any:
     """Pack a blob for a worker. A blob that cannot be read is packed too, and fails when it is read there."""
     if isinstance(blob, WHOLE):
         return blob
+    if isinstance(blob, MaskedImage):
+        return MaskedImage(packed(blob.image, by_value), packed(blob.mask, by_value))
     if not by_value:
         if (place := _place(blob)) is not None:
             return place
@@ -74,6 +77,9 @@ def unpacked(packed: Any) -> Blob | None:
     """Return the blob of what `packed` made; None if this process does not see the file."""
     if isinstance(packed, _Drawing):
         return cast(Drawn, pickle.loads(packed.data))  # noqa: S301 - whoever may hand a worker this may run code in it
+    if isinstance(packed, MaskedImage):
+        image, mask = unpacked(packed.image), unpacked(packed.mask)
+        return None if image is None or mask is None else MaskedImage(image, mask)
     if not isinstance(packed, FilePlace):
         return cast(Blob, packed)
     return packed.blob() if packed.here() else None

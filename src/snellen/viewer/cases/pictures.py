@@ -19,7 +19,7 @@ import msgspec
 
 from snellen.errors import SnellenError
 from snellen.media import encode, frames, pixel_limit, read_header
-from snellen.media.decode import open_image
+from snellen.media.decode import MaskedImage, open_image
 from snellen.media.encode import compress
 from snellen.reports.overlay import DETAIL, Area, as_html, draw_regions
 from snellen.reports.thumbnails import draw_thumbnail, unreadable_reason
@@ -225,7 +225,9 @@ def _image(
 ) -> ShownPicture:
     data = _read(image.blob)
     original = _kept(data, image.blob.key, store)
-    blob = BytesBlob(image.blob.key, data)
+    blob: Blob = BytesBlob(image.blob.key, data)
+    if isinstance(image.blob, MaskedImage):
+        blob = MaskedImage(blob, image.blob.mask)
     sent: list[SentPicture] = []
     for media, senders in groups:
         try:
