@@ -447,4 +447,4 @@ def variance_outside(fit: ItemFit, folds: Sequence[ItemFit], selected: NDArray[n
     """
     variance = (len(folds) - 1) * np.var([rest_of(fold, selected) for fold in folds], axis=0)
     inside = (fit.ability.min() <= ABILITIES) & (fit.ability.max() >= ABILITIES)
-    return np.where(inside, 0.0, variance)
+    return np.where(inside, 0.0, np.minimum(variance, 0.25))  # the most that a share between 0 and 1 can have
