@@ -253,7 +253,7 @@ class Time(AnswerType):
         for one in list(found):
             other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
             hour = None if other is None else _number(other["hour"])
-            if other is not None and hour is not None and hour < 24:
+            if other is not None and hour is not None:
                 found.append(Found(one.value._replace(hour=hour), other.start(), other.end()))
         return sorted(found, key=lambda one: one.start)
 
