@@ -117,7 +117,9 @@ def test_extrapolated_curves_have_a_variance_and_others_none() -> None:
     none = variance_outside(fit, folds, np.arange(120))
     assert not none.any(), "where all items are asked nothing is extrapolated"
     apart = [replace(fold, d=fold.d + sign * 50) for fold, sign in zip(folds, (1, -1) * 5, strict=True)]
-    assert variance_outside(fit, apart, select_items(fit, 20)).max() <= 0.25, "a file of a subset holds variances of shares"
+    assert variance_outside(fit, apart, select_items(fit, 20)).max() <= 0.25, (
+        "a file of a subset holds variances of shares"
+    )
 
 
 def test_the_factor_is_students_quantile_and_grows_with_misfit() -> None:

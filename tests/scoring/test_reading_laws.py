@@ -313,6 +313,7 @@ ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),
     "es": ("primera segunda tercera cuarta", "la {} {} la {} opción", "o y"),
+    "nl": ("eerste tweede derde vierde", "de {} {} de {} optie", "of en"),
     "ru": ("первый второй третий четвёртый", "{} {} {} вариант", "или и"),
 }
 
@@ -322,6 +323,22 @@ def test_options_by_place_that_are_joined_are_no_answer(language, places, data):
     words, form, joints = (part.split() if part.count("{") < 2 else part for part in ORDINALS[language])
     joint = data.draw(st.sampled_from(joints))
     assert read_as(BIRDS, form.format(words[places[0]], joint, words[places[1]])).value is None
+
+
+@given(st.permutations("ABCD"), st.sampled_from(["Of {} and {}, {} is right.", "{} or {}? No, {} is right."]))
+def test_an_option_behind_two_that_are_joined_is_the_answer(letters, form):
+    for third in letters[1:3]:
+        assert read_as(BIRDS, form.format(*letters[:2], third)).value == third
+
+
+def test_options_by_place_that_are_joined_are_ruled_out_together():
+    assert read_as(BIRDS, "The first option and the second are wrong; the third option is right.").value == "C"
+
+
+def test_an_echo_ends_with_the_last_option():
+    numbers = type_for("choice", AnswerContext({"A": "1", "B": "2", "C": "3", "D": "4"}))
+    assert read_as(numbers, "A. 1 B. 2 C. 3 D. 42").value is None
+    assert read_as(numbers, "A. 1 B. 2 C. 3 D. 4. 2").value == "B"
 
 
 @given(st.sampled_from(["second to last", "third to the last", "twenty-first", "thirty second"]))

@@ -278,6 +278,8 @@ class Choice(AnswerType):
                 if mark is None or mark["letter"] != letter or not text.startswith(own, mark.end()):
                     break
                 end = mark.end() + len(own)
+                if not _is_whole(text, mark.end(), end):
+                    break
                 mark = _ECHOED.match(text, end)
             else:
                 yield start, end
@@ -311,24 +313,29 @@ class Choice(AnswerType):
     def _places(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
         words, letters, joints = sentence.words, list(self.options.letters), _joints(sentence)
-        joined = False  # to one that a noun follows: `the first or the second option`
-        for at, word in [*enumerate(words)][::-1]:
+        places, named = list[tuple[int, int, int]](), list[bool]()
+        for at, word in enumerate(words):
             for size in range(1, min(3, len(words) - at) + 1):
                 place = _ordinals().get("".join(one.text for one in words[at : at + size]))
                 if place is None or (size > 1 and word.text < "\u2e80"):
                     continue
-                after = words[at + size].text if at + size < len(words) else ""
-                noun = after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1)
                 said = [one.text for one in words[max(0, at - 3) : at + 1] if one.text != "-"]
-                named = ordinal(said)
-                is_part = (place < 0 and "to" in said[:-1]) or (named is not None and named[1] > 1)
-                if not (noun or joined) or place >= len(letters) or is_part:
-                    continue  # `the second to last`, `the twenty-first`
-                yield Found(letters[place], word.start, words[at + size - 1].end)
-                joined = True
-                break
-            else:
-                joined = joined and (at in joints or word.text in single_words("article"))
+                whole = ordinal(said)
+                if place < len(letters) and not (place < 0 and "to" in said[:-1]) and (whole is None or whole[1] == 1):
+                    after = words[at + size].text if at + size < len(words) else ""
+                    places.append((at, at + size, place))
+                    named.append(after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1))
+        passed = single_words("article") | single_words("option") | {"of"}
+        joined = [
+            all(at in joints or words[at].text in passed for at in range(before[1], behind[0]))
+            for before, behind in itertools.pairwise(places)
+        ]
+        for at in (*range(len(joined)), *reversed(range(len(joined)))):  # `the first or the second option`
+            if joined[at] and (named[at] or named[at + 1]):
+                named[at : at + 2] = True, True
+        for (first, after, place), is_named in zip(places, named, strict=True):
+            if is_named:
+                yield Found(letters[place], words[first].start, words[after - 1].end)
 
     def _texts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options whose text stands in a sentence, the longest at each word."""

@@ -427,8 +427,8 @@ _OPERATOR = re.compile(
 )
 """What stands before an operand or a bound: `log 2`, `x > 3`, `2 × 500`, `x/2`."""
 _UNKNOWN = re.compile(
-    r" ?[√∛∜π]| ?\\?(?:pi|sqrt)(?![^\W_])| ?[x×*·÷] ?\d| ?[×*·÷] ?[xyzn](?![^\W_])|[yzn](?![^\W_])|\^[ {(]*[-−\d]| (?:squared|cubed)\b"
-    r"|\}\{| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))| ?[<>≤≥] ?[xyzn](?![^\W_]|>)"
+    r" ?[√∛∜π]| ?\\?(?:pi|sqrt)(?![^\W_]|-)| ?[x×*·÷] ?\d| ?[×*·÷] ?[xyzn](?![^\W_])|[yzn](?![^\W_])| ?\^[ {(]*[-−\d]| (?:squared|cubed)\b"
+    r"|\}\{| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))| ?[<>≤≥] ?(?:\d|[xyzn](?![^\W_]|>))"
 )
 """What a factor or a dividend stands before: `2π`, `2y`, `3/x`, `2 × 500`, `5^2`, `3 < x`."""
 _DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")

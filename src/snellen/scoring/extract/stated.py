@@ -510,12 +510,8 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         own = _stance(sentence, one, found)
         listed = at > 0 and _is_listed(sentence, found[at - 1], one)
         stances.append(stances[-1] if listed and own is not False else own)
-        gap = Sentence(sentence.text, found[at - 1].end, one.start) if listed else None
-        if own is not None and gap is not None and gap.has("and", "or"):  # `A, B and D are wrong`, `A or B is right`
-            first = at
-            while first > 0 and _is_listed(sentence, found[first - 1], found[first]):
-                first -= 1
-            stances[first:at] = [own if before is None else own and before for before in stances[first:at]]
+        first = at if own is None else _first_joined(sentence, found, at)  # `A, B and D are wrong`, `A or B is right`
+        stances[first:at] = [own if before is None else own and before for before in stances[first:at]]
     asserted = [one for one, stance in zip(found, stances, strict=True) if stance]
     denied = [one for one, stance in zip(found, stances, strict=True) if stance is False]
     concludes = concludes or any(_is_confirmed(sentence, one) for one in asserted)
@@ -551,6 +547,15 @@ def _is_listed(sentence: Sentence, before: Found, one: Found) -> bool:
     )
 
 
+def _first_joined(sentence: Sentence, found: Sequence[Found], at: int) -> int:
+    """Return the first of the options that are listed with one and joined to it by `or` or `and`."""
+    if not at or not Sentence(sentence.text, found[at - 1].end, found[at].start).has("and", "or"):
+        return at
+    while at > 0 and _is_listed(sentence, found[at - 1], found[at]):
+        at -= 1
+    return at
+
+
 def _in_sure_clauses(sentence: Sentence, asserted: Sequence[Found]) -> list[Found]:
     """Return the options in clauses without a hedge: `While A is near, it is dark; the one that fits is B`."""
     cuts = [word.start for word in sentence.words if word.text in (";", ":") or word.text in _BUT]
@@ -565,11 +570,9 @@ def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]
     ends = [words[phrase.after - 1].end for phrase in sentence.phrases if phrase.table in ("conclusion", "strong")]
     ends += [word.end for word in words if word.text == "="]
     behind = [one for one in asserted if one.start >= max(ends, default=0)] or asserted
-    confirmed = [one for one in behind if _is_confirmed(sentence, one)]
-    for one, other in reversed([*pairwise(behind)]):  # `A or B is right`
-        if other in confirmed and one not in confirmed and _is_listed(sentence, one, other):
-            confirmed.insert(0, one)
-    return confirmed or behind
+    confirmed = [at for at, one in enumerate(behind) if _is_confirmed(sentence, one)]
+    joined = {place for at in confirmed for place in range(_first_joined(sentence, behind, at), at + 1)}
+    return [behind[at] for at in sorted(joined)] or behind
 
 
 def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
