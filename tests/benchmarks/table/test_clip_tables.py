@@ -147,6 +147,27 @@ def test_a_folder_of_frames_is_a_clip_whose_rate_stands_in_a_column(packed, tmp_
     assert len(request.images) == 8 and request.text == "Has it?\nAnswer with yes or no."
 
 
+def test_declared_folders_of_a_data_set_do_not_lead_out_of_it(tmp_path):
+    folder_with_frames(tmp_path / "set", packed=False)
+    (folder_with_frames(tmp_path / "out", packed=False) / "videos/walk").rename(tmp_path / "out/videos/run")
+    (tmp_path / "set/link").symlink_to(tmp_path / "out/videos")
+    csv(tmp_path / "set", "id,video,question,answer", "w,walk,Does it turn?,yes", "r,run,Does it?,no")
+    declaration = (
+        'name = "turns"\ntitle = "Turns"\n[source]\nhub = "some/set"\nfiles = ["t.csv"]\nimages = ["{}"]\n'
+        '[rows]\nid = "id"\nvideo = "video"\nquestion = "question"\nanswer = "answer"\nkind = {{ text = "truth" }}\n'
+    )
+
+    def asked(pattern: str) -> list[str]:
+        (tmp_path / "set.toml").write_text(declaration.format(pattern))
+        found = registry.find(str(tmp_path / "set.toml"))
+        return [sample.id for sample in found.samples(Data(path=tmp_path / "set"))]
+
+    assert asked("*/") == asked("videos") == ["w"]
+    for pattern in ("../*/", "../out/videos", str(tmp_path / "out/videos")):
+        with pytest.raises(DataError, match="names must stay under their root"):
+            asked(pattern)
+
+
 def test_a_part_of_frames_without_a_rate_leaves_its_row_out(tmp_path, capsys):
     folder = folder_with_frames(tmp_path, packed=False)
     path = csv(folder, "video,question,answer,start,end", "walk,Does it?,yes,1,3", "walk,Has it?,yes,,")

@@ -34,6 +34,7 @@ from snellen.sources.encodings import pick, text_stream
 from snellen.sources.number_formats import plain_value
 from snellen.sources.rows import Place, json_document, until_lost
 from snellen.sources.rows import salvaged as salvaged_rows
+from snellen.sources.safe_paths import member_name
 from snellen.sources.text_tables import is_inline, open_text_table, with_lazy_images
 from snellen.sources.tree import FolderTree, Tree
 from snellen.types import Blob
@@ -178,14 +179,17 @@ def _images(source: Source, data: Data, base: Path) -> Path | None:
 
 
 def _archives(source: Source, located: LocatedTable, base: Path) -> list[Path]:
-    """Return the declared places (patterns) of a data set of the hub that lie beside its table, and archives behind the first of a file's."""
-    names = (source.images,) if isinstance(source.images, str) else source.images
-    paths = (
-        [path for name in names for path in sorted(located.tree.path.glob(name))]
-        if source.hub
-        else [base / name for name in names[1:]]
-    )
-    return [path for path in paths if path.is_file() or (source.hub and path.is_dir())]
+    """Return the declared places (patterns) of a data set of the hub that lie beside its table, and archives behind the first of a file's.
+
+    Raises DataError for a pattern that leads out of the data set; linked folders that do are passed over.
+    """
+    names, root = (source.images,) if isinstance(source.images, str) else source.images, located.tree.path
+    if not source.hub:
+        return [path for name in names[1:] if (path := base / name).is_file()]
+    patterns = [member_name(name, f"images of {source.hub}") for name in names if name]
+    paths = [path for name in patterns for path in sorted(root.glob(name))]
+    top = root.resolve()
+    return [path for path in paths if path.is_file() or (path.is_dir() and path.resolve().is_relative_to(top))]
 
 
 class _File(Struct, frozen=True):
