@@ -225,6 +225,14 @@ def test_a_reply_that_is_not_read_is_worth_in_each_figure_what_the_report_says(
     assert {by_profile["strict"][name] for name in ("worth", "read", "both")} == {by_profile["strict"]["plain"]}
 
 
+@pytest.mark.parametrize("worth", [float("nan"), float("inf"), -float("inf")])
+def test_a_reply_is_worth_a_finite_number(worth: float) -> None:
+    report = {"name": "x", "headline": True, "unread": {"authors": worth}}
+    rows = {"question": "q", "answer": "a"}
+    with pytest.raises(DataError, match="a finite number or 'omitted' was expected"):
+        declaration({"name": "x", "source": {"file": "x.csv"}, "rows": rows, "report": [report]}, "x.toml")
+
+
 VERDICTS = {"right": "correct", "wrong": "wrong", "unread": "invalid"}
 
 

@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -443,6 +444,8 @@ class Report(Strict, frozen=True):
             raise ValueError(
                 f"over_repeats is {self.over_repeats!r}; max, mode, median, pass_at_K or at_least_K was expected"
             )
+        if endless := [worth for worth in self.unread.values() if worth != "omitted" and not isfinite(worth)]:
+            raise ValueError(f"unread is {endless[0]}; a finite number or 'omitted' was expected")
 
     @property
     def metrics(self) -> tuple[str, ...]:
