@@ -422,12 +422,12 @@ _WHOLE = re.compile(
 )
 _PART_JOINTS = single_words("and") | {"", "con"}
 _OPERATOR = re.compile(
-    r"(?:[\^±√∛∜≠≥≤<]|(?<![-=])>|(?<![^\W_])(?:log|ln|lg|sin|cos|tan|cot|exp|sqrt)(?:[_^]\{?\w{1,3}\}?)?|root of|\d ?[x×*·÷]"
+    r"(?:[\^±√∛∜≠≥≤<]|(?<![-=])>|(?<![^\W_])(?:log|ln|lg|sin|cos|tan|cot|exp|sqrt)(?:[_^]\{?\w{1,3}\}?)?|root of|\d ?(?:[x×·÷]|\*\*?)"
     r"|\}\{|(?<![^\W_])[xyzn] ?/)[ ({_]*$"
 )
 """What stands before an operand or a bound: `log 2`, `x > 3`, `2 × 500`, `x/2`."""
 _UNKNOWN = re.compile(
-    r" ?[√∛∜π]| ?\\?(?:pi|sqrt)(?![^\W_]|-)| ?[x×*·÷] ?\d| ?[×*·÷] ?[xyzn](?![^\W_])|[yzn](?![^\W_])| ?\^[ {(]*[-−\d]| (?:squared|cubed)\b"
+    r" ?[√∛∜π]| ?\\?(?:pi|sqrt)(?![^\W_]|-)| ?(?:[x×·÷]|\*\*?) ?\d| ?[×*·÷] ?[xyzn](?![^\W_])|[yzn](?![^\W_])| ?\^[ {(]*[-−\d]| (?:squared|cubed)\b"
     r"|\}\{| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))| ?[<>≤≥] ?(?:\d|[xyzn](?![^\W_]|>))"
 )
 """What a factor or a dividend stands before: `2π`, `2y`, `3/x`, `2 × 500`, `5^2`, `3 < x`."""
