@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from snellen.easi.names import chosen
 from snellen.errors import DataError, SnellenError, UsageError
 from snellen.scoring.scores import ScoreBuilder
 from snellen.types import Text
+from stopwatch import cpu_times
 
 
 def figures(name: str, path: Path, replies: dict[str, str], profile: str = "easi") -> dict[str, float | None]:
@@ -166,6 +168,23 @@ def test_figures_of_corecognition_by_concept_and_stage(tmp_path: Path) -> None:
     assert values["Stage Sensorimotor_accuracy"] == 0.5 and values["Boundary_accuracy"] == 0.0
     asked = Data(path=path, options={"subset": "stage formal operational"})
     assert [sample.id for sample in registry.find("corecognition").samples(asked)] == ["a2"]
+
+
+def test_the_name_of_an_image_that_does_not_end_takes_time_in_proportion_to_its_length(tmp_path: Path) -> None:
+    def read(blanks: int) -> None:
+        question = f"<image-placeholder: {' ' * blanks}"
+        folder = tmp_path / str(blanks)
+        folder.mkdir(exist_ok=True)
+        with (folder / "CoreCognition.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(
+                [
+                    ("id", "type", "question", "images", "videos", "answer", "choices"),
+                    ("a", "TF", question, "", "", "YES", ""),
+                ]
+            )
+        list(registry.find("corecognition").samples(Data(path=folder)))
+
+    assert min(cpu_times(partial(read, 16_000))) < 30 * max(cpu_times(partial(read, 1_600)))
 
 
 def test_corecognition_is_read_from_the_authors_archive_with_its_clips_at_their_places(tmp_path: Path) -> None:

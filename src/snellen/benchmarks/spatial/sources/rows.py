@@ -36,7 +36,7 @@ KEPT = ("whole", "literal")
 CIRCLE = 1_000_000
 NO_TAG = frozenset({"", "none", "nan", "null", "[]", "false"})
 STARE_KINDS = {"2d_va": "2d_trans", "2d_text_instruct": "2d_trans", "3d_va": "3d_trans", "3d_text_instruct": "3d_trans"}
-_PLACEHOLDER = re.compile(r"<(?:image|video)-placeholder:\s*([^<>]*[^<>\s])\s*>", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"<(?:image|video)-placeholder:\s*([^<>\s](?:[^<>]*[^<>\s])?)\s*>", re.IGNORECASE)
 _NAN = re.compile(r":\s*nan\b(?=\s*[,}])")
 _SHARD = re.compile(r"-\d+-of-\d+$")
 
