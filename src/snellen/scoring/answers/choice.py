@@ -313,18 +313,17 @@ class Choice(AnswerType):
     def _places(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
         words, letters, joints = sentence.words, list(self.options.letters), _joints(sentence)
+        ordinals, nouns = _ordinals(), single_words("option") | _ONES
         places, named = list[tuple[int, int, int]](), list[bool]()
         for at, word in enumerate(words):
-            for size in range(1, min(3, len(words) - at) + 1):
-                place = _ordinals().get("".join(one.text for one in words[at : at + size]))
-                if place is None or (size > 1 and word.text < "\u2e80"):
+            sizes = (1,) if word.text < "\u2e80" else range(1, min(3, len(words) - at) + 1)
+            for size in sizes:
+                place = ordinals.get("".join([one.text for one in words[at : at + size]]), len(letters))
+                if place >= len(letters) or (size == 1 and _is_part(words[max(0, at - 3) : at + 1], place)):
                     continue
-                said = [one.text for one in words[max(0, at - 3) : at + 1] if one.text != "-"]
-                whole = ordinal(said)
-                if place < len(letters) and not (place < 0 and "to" in said[:-1]) and (whole is None or whole[1] == 1):
-                    after = words[at + size].text if at + size < len(words) else ""
-                    places.append((at, at + size, place))
-                    named.append(after in single_words("option") or after in _ONES or (not after.isalnum() and at <= 1))
+                after = words[at + size].text if at + size < len(words) else ""
+                places.append((at, at + size, place))
+                named.append(after in nouns or (not after.isalnum() and at <= 1))
         passed = single_words("article") | single_words("option") | {"of"}
         joined = [
             all(at in joints or words[at].text in passed for at in range(before[1], behind[0]))
@@ -471,6 +470,13 @@ def _is_whole(text: str, start: int, end: int) -> bool:
         and (after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit()))
     )
     return not (signed or longer)
+
+
+def _is_part(words: Sequence[Word], place: int) -> bool:
+    """Return True if the last word is not all of a place: `the second to last`, `twenty-first`."""
+    said = [word.text for word in words if word.text != "-"]
+    whole = ordinal(said) if len(said) > 1 else None
+    return (place < 0 and "to" in said[:-1]) or (whole is not None and whole[1] > 1)
 
 
 def _joints(sentence: Sentence) -> frozenset[int]:
