@@ -332,9 +332,9 @@ class Choice(AnswerType):
         for at in (*range(len(joined)), *reversed(range(len(joined)))):  # `the first or the second option`
             if joined[at] and (named[at] or named[at + 1]):
                 named[at : at + 2] = True, True
-        for (first, after, place), is_named in zip(places, named, strict=True):
+        for (first, end, place), is_named in zip(places, named, strict=True):
             if is_named:
-                yield Found(letters[place], words[first].start, words[after - 1].end)
+                yield Found(letters[place], words[first].start, words[end - 1].end)
 
     def _texts(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options whose text stands in a sentence, the longest at each word."""
