@@ -293,7 +293,9 @@ def test_published_figures_are_set_beside_the_metrics_that_they_are_comparable_w
     worst_to_perfect = tuple(f"class_{name}/bias/species/truth" for name in ("worst", "best", "gap", "std", "perfect"))
     assert bias_table.metrics[:6] == ("accuracy", *worst_to_perfect)
     assert bias_table.numbers == bias_table.metrics[3:]
-    assert registry.find("fgbmk/stanfordcar/species/short").published == ()
+    (tailored,) = registry.find("fgbmk/stanfordcar/species/short").published
+    assert tailored.title == "FG-BMK, short answers of a fine-tuned model, and tailored methods"
+    assert registry.find("fgbmk/stanfordcar/species/truth").published == ()
 
 
 def test_every_published_column_is_of_a_member_that_exists():

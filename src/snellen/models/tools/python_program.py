@@ -2,8 +2,8 @@
 
     python -I -B python_program.py
 
-Standard input holds a JSON object a line, {call, code}. After each call, "CALL ok" or "CALL error" goes to what was standard
-error; all output of the code goes to standard output. The program imports nothing from the package, which need not be
+Standard input holds a JSON object a line, {call, token, code}. After each call, "TOKEN ok" or "TOKEN error" goes to what was
+standard error; all output of the code goes to standard output. The program imports nothing from the package, which need not be
 visible there. What it says is not trusted: the code can say the same.
 """
 
@@ -42,7 +42,7 @@ def main() -> None:
             stream.flush()
         if os.getpid() != own:  # a process that the code forked, and that came to the end of the code
             os._exit(0)
-        os.write(replies, f"{request['call']} {'ok' if succeeded else 'error'}\n".encode())
+        os.write(replies, f"{request['token']} {'ok' if succeeded else 'error'}\n".encode())
 
 
 def execute(code: str, name: str, variables: dict[str, Any], folder: Path) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -260,13 +261,14 @@ class Interpreter:
                 return _Call("ended", b"")
             root, streams = workdir.supervisor.process.pid, workdir.supervisor.streams
             self._calls += 1
-            request = msgspec.json.encode({"call": self._calls, "code": code}) + b"\n"
+            token = secrets.token_hex(8)  # code that writes replies itself does not know that of a later call
+            request = msgspec.json.encode({"call": self._calls, "token": token, "code": code}) + b"\n"
             inlet, outlet, control = (stream.fileno() for stream in streams)
             for descriptor in (inlet, outlet, control):
                 os.set_blocking(descriptor, False)
             _drain(control)
             _signal(root, signal.SIGCONT)
-            end, output = _exchange(request, str(self._calls).encode(), (inlet, outlet, control), seconds)
+            end, output = _exchange(request, token.encode(), (inlet, outlet, control), seconds)
             if end not in ("ok", "error"):
                 return _Call(end, output)
             if not _stop(root):
@@ -323,12 +325,12 @@ class Interpreter:
         return f"{text[: most // 2]}\n[… {len(text) - most:,} characters omitted …]\n{text[-(most - most // 2) :]}"
 
 
-def _exchange(request: bytes, call: bytes, pipes: tuple[int, int, int], seconds: float) -> tuple[str, bytes]:
+def _exchange(request: bytes, token: bytes, pipes: tuple[int, int, int], seconds: float) -> tuple[str, bytes]:
     """Send a request and collect output until its reply comes.
 
     Args:
         request: one line.
-        call: its number, with which the reply begins; other lines are not looked at.
+        token: of the call, with which the reply begins; other lines are not looked at.
         pipes: descriptors of the program's input, output and replies, which do not block.
         seconds: how long to wait.
 
@@ -364,7 +366,7 @@ def _exchange(request: bytes, call: bytes, pipes: tuple[int, int, int], seconds:
                 *lines, line = (line + data).split(b"\n")
                 line = line[-100:]
                 for end in ("ok", "error"):
-                    if call + b" " + end.encode() in lines:
+                    if token + b" " + end.encode() in lines:
                         return end, bytes(output)
             if len(output) + replied > MAX_OUTPUT:
                 return "output", bytes(output)
