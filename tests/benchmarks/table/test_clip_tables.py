@@ -44,7 +44,7 @@ def first_video(path: str, **options: str) -> Video:
 
 def sent(path: str, folder: Path, **settings) -> SentQuestion:
     with OracleServer(lambda question: "yes") as server:
-        snellen.evaluate(path, "api:oracle", base_url=server.url, out=folder / "run", **settings)
+        snellen.evaluate(path, "api:oracle", base_url=server.url, out=folder / "run", concurrency=1, **settings)
     return server.requests[-1]
 
 
