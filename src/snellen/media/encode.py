@@ -84,9 +84,8 @@ def encode_bytes(data: bytes, blob: Blob, settings: MediaSettings, limit: int | 
     # A video frame was made under these very settings; encoding it again would only lose quality.
     reason = "" if getattr(blob, "made_with", None) == settings else why_changed(header, settings)
     if not reason and not header.complete:
-        decode.render(
-            data, header, key, settings, limit, mask
-        )  # the end mark is missing: raises unless all pixels are there
+        # The end mark is missing: this raises unless all pixels are there.
+        decode.render(data, header, key, settings, limit, mask)
     if not reason:
         return _packed(data, header.format, *header.upright_size)
     image = decode.render(data, header, key, settings, limit, mask)
