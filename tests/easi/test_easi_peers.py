@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def said(capsys) -> Any:
     return of_last
 
 
-def test_a_harness_is_driven_and_its_answers_are_shown_as_ours_are(tmp_path: Path, monkeypatch, said):
+def test_a_harness_is_driven_and_its_answers_are_shown_as_ours_are(tmp_path: Path, monkeypatch, said, capsys):
     calls = drawn.environment(tmp_path, monkeypatch, {"embspatial": drawn.embspatial()})
     assert lmms(tmp_path, "--benchmarks", "embspatial", "--json", "--", "--gen_kwargs", "temperature=0") == 0
     told = said()
@@ -48,6 +49,9 @@ def test_a_harness_is_driven_and_its_answers_are_shown_as_ours_are(tmp_path: Pat
     assert drawn.called(calls)[0]["argv"][-2:] == ["--gen_kwargs", "temperature=0"]
     assert lmms(tmp_path, "--benchmarks", "embspatial", "--json", "--", "--gen_kwargs", "temperature=0") == 0
     assert len(drawn.called(calls)) == 1, "what is complete is not asked again"
+    capsys.readouterr()
+    assert lmms(tmp_path, "--benchmarks", "embspatial", "--", "--gen_kwargs", "temperature=0") == 0
+    assert "the questions were asked in the words of lmms-eval." in capsys.readouterr().out
 
 
 def test_a_task_that_fails_leaves_the_others_and_a_command_that_goes_on(tmp_path: Path, monkeypatch, said):
@@ -59,6 +63,25 @@ def test_a_task_that_fails_leaves_the_others_and_a_command_that_goes_on(tmp_path
     assert states == {"mmsi-bench": "failed", "embspatial": "complete"}
     assert "out of memory" in told["benchmarks"]["mmsi-bench"]["error"]["message"]
     assert told["go_on"].endswith("-- '--limit 8'") and "--no-accelerate" in told["go_on"]
+
+
+def test_a_harness_that_is_not_installed_is_said_once_and_nothing_is_started(tmp_path: Path, monkeypatch, capsys):
+    drawn.environment(tmp_path, monkeypatch, {})
+    words = [
+        "easi",
+        "--backend",
+        "lmms-eval",
+        "--model",
+        "m",
+        "--model-args",
+        "a=b",
+        "--output-dir",
+        str(tmp_path / "out"),
+    ]
+    assert main([*words, "--backend-python", sys.executable]) == 3
+    said = capsys.readouterr().err
+    assert said.count("lmms-eval is not installed for") == 1 and "pip install lmms-eval" in said
+    assert not list((tmp_path / "out").rglob("run_meta.json"))
 
 
 def test_options_of_one_back_end_are_refused_by_the_other(tmp_path: Path, monkeypatch, capsys):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from snellen.benchmarks.spatial.prompts.words import OWN, whose_words
+from snellen.benchmarks.spatial.prompts.words import OWN
 from snellen.benchmarks.spatial.tasks import EIGHT
 from snellen.cli.console import show, show_json
 from snellen.cli.results import protocol
 from snellen.easi.log_file import line
+from snellen.easi.score import words_of
 from snellen.easi.status import NOT_JUDGED, BenchmarkRow, Board, EasiWatch, State, entry
 from snellen.engine.progress import clock
 from snellen.errors import FingerprintError
@@ -219,7 +220,7 @@ def _scored(row: BenchmarkRow) -> bool:
 def board_remarks(board: Board) -> list[tuple[str, str, str]]:
     """Return the remarks below the table as (subject, text, colour): notes, failures with their remedy, the judge."""
     remarks = [(row.name, note, "") for row in board.rows for note in row.notes]
-    asked = {whose_words(row.run.meta.spec.data) + protocol(row.run.meta) for row in board.rows if row.run is not None}
+    asked = {words_of(row.run.meta) + protocol(row.run.meta) for row in board.rows if row.run is not None}
     if asked:
         other = " --prompts FILE sends those of VLMEvalKit or lmms-eval (snellen prompts import)" * (asked == {OWN})
         remarks.append(("words", f"the questions were asked in the words of {', '.join(sorted(asked))}.{other}", ""))

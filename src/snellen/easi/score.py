@@ -160,6 +160,17 @@ def _run_faults(run: Run) -> Iterable[str]:
         yield f"{run.path.name}: made with version {recorded} of {run.benchmark.name}; this is {run.benchmark.version}"
 
 
+def harness_of(meta: RunMeta) -> str:
+    """Return the name of the other harness that asked a run's questions; empty: Snellen did."""
+    harness = meta.identity.get("harness")
+    return str(harness["name"]) if isinstance(harness, Mapping) else ""
+
+
+def words_of(meta: RunMeta) -> str:
+    """Return whose words a run's questions were asked in."""
+    return harness_of(meta) or whose_words(meta.spec.data)
+
+
 def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> dict[str, Any]:
     """Return the origin of the answers, without paths and endpoints."""
     if source.paths:
@@ -171,7 +182,7 @@ def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> d
     meta, spec = run.meta, run.meta.spec
     options = {name: value for name, value in spec.data.options.items() if not set("/\\") & set(value)}
     return {
-        "harness": "snellen",
+        "harness": harness_of(meta) or "snellen",
         "run": run.path.resolve().name,
         "benchmark": run.benchmark.name,
         "benchmark_version": meta.identity.get("benchmark_version"),
@@ -180,7 +191,7 @@ def _provenance(source: AnswerSource, judged: RunFolder | None, count: int) -> d
         "gold": run.benchmark.gold(spec.data, str(meta.identity.get("data") or "")) or None,
         "prompts": meta.identity.get("prompts"),
         "prompting": options.get("prompting", FORMS[0]),
-        "words": whose_words(spec.data),
+        "words": words_of(meta),
         "frames": _frames(source.task, source.half, options),
         "options": options,
         "generation": msgspec.to_builtins(spec.options.generation),

@@ -37,7 +37,12 @@ def plan(name: str, settings: HarnessSettings, benchmarks: tuple[str, ...]) -> B
 
 
 def work(name: str, settings: HarnessSettings, board: Board, watch: EasiWatch, log: Path) -> None:
-    """Run pending benchmarks with the harness. Errors are recorded in their rows; easi.json is updated."""
+    """Run pending benchmarks with the harness. Errors are recorded in their rows; easi.json is updated.
+
+    Raises:
+        MissingExtraError, PreflightError: the harness is not there, or cannot be asked for its version.
+    """
+    checked_backend(name, settings).version(settings)
     together = [board.rows] if name == TOGETHER else [[row] for row in board.rows]
     try:
         for rows in together:
