@@ -49,6 +49,13 @@ def test_a_limited_run_cannot_pass_for_a_whole_one(snellen):
     assert meta["coverage"] == {"limit": 6, "of": 60}
 
 
+def test_replies_that_cannot_be_read_are_said_at_the_end_of_the_run(snellen, tmp_path):
+    table = tmp_path / "sums.csv"
+    table.write_text("question,answer\n" + "".join(f"What is {n} and {n}?,{2 * n + 1}\n" for n in range(4)))
+    said = snellen("run", str(table), "-m", "embedded", "--out", "sums")
+    assert "of 4 replies: snellen score sums says why" in said.out
+
+
 def test_quiet_shows_no_progress(snellen):
     assert snellen("run", "lights", "-m", "pixels", "--quiet").err == ""
 

@@ -32,6 +32,13 @@ def test_words_filter_the_list_and_names_show_details(snellen):
     assert snellen("list", "nothing-like-this").status == 2
 
 
+def test_a_name_among_words_filters_too_and_a_name_beside_a_slip_is_named(snellen):
+    said = snellen("list", "chart", "papers")
+    assert said.status == 0 and "charxiv-reasoning" in said.out and "chartqa" not in said.out
+    said = snellen("list", "chart", "poope")
+    assert said.status == 2 and "poope" in said.err
+
+
 def test_words_filter_json_and_the_long_list_and_take_no_data(snellen):
     lines = snellen("list", "spatial").out.partition("\n\n")[0].splitlines()[1:]
     names = [line.split()[0] for line in lines]

@@ -188,18 +188,19 @@ def _lines() -> Iterator[Line]:
 
 
 def _matching(words: Sequence[str]) -> list[Line]:
-    """Return the lines that have all words; none where a word is a benchmark's name, or a single one is in no line.
+    """Return the lines that have all words; none where all are names, or no line has them and one is a name, or alone.
 
     Raises:
         UsageError: no line has all of several words.
     """
     from snellen.benchmarks import registry
 
-    if any(word in registry.names() or registry.is_entry(word) or registry.is_path(word) for word in words):
+    named = [word in registry.names() or registry.is_entry(word) or registry.is_path(word) for word in words]
+    if all(named):
         return []
     wanted = [word.lower() for word in words]
     found = [line for line in _lines() if all(word in " ".join(line).lower() for word in wanted)]
-    if not found and len(words) > 1:
+    if not found and len(words) > 1 and not any(named):
         raise UsageError(
             f"no benchmark's line has all of the words {shlex.join(words)}", "Omit a word; `snellen list` shows all."
         )

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from snellen.runs.suite_overall import SuiteOverall
     from snellen.runs.trackers import TrackedRun, TrackerTarget
 
+UNREAD_SHARE = 0.025
+"""Share of unreadable replies above which the end of a run says so: the one above which EASI's script asks its judge."""
 UNANSWERED = 9
 """Exit status of a finished run in which questions have no answer, or most answers say nothing."""
 
@@ -210,12 +212,23 @@ def _show(
             judging = judging.replace(usual, outcome.judge_commands.get(run.path, usual))
             print(f"{run.benchmark.name} · {run.meta.spec.model_with_adapter}: {judging}")
         odd = odd_line(next(iter(metrics.values()), ()))
-        for line in filter(None, (coordinates_line(run.meta.spec), odd, *reply_faults(run.meta))):
+        faults = (odd, *reply_faults(run.meta), _unread_line(run, metrics))
+        for line in filter(None, (coordinates_line(run.meta.spec), *faults)):
             print(f"{run.benchmark.name} · {run.meta.spec.model_with_adapter}: {line}")
         print(_last_line(run, report))
         print_notes(run.remarks)
     for overall in together:
         print(_suite_line(overall))
+
+
+def _unread_line(run: Run, metrics: dict[str, list[Metric]]) -> str:
+    """Return how many replies the first profile could not read, where they are more than `UNREAD_SHARE` of it; else ""."""
+    profile, figures = next(iter(metrics.items()), ("", []))
+    shares = [(one.value or 0.0, one.n) for one in figures if one.name == "invalid" or one.name.endswith("/invalid")]
+    unread, asked = round(sum(share * n for share, n in shares)), sum(n for _, n in shares)
+    if run.meta.judges or unread <= UNREAD_SHARE * asked:
+        return ""
+    return f"{profile} could not read {unread:,} of {asked:,} replies: snellen score {shlex.quote(str(run.path))} says why"
 
 
 def _table_fields(run: Run, profile: str) -> Mapping[str, Any]:

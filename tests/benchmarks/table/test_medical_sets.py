@@ -168,7 +168,7 @@ def test_open_answers_are_judged_in_a_profile_of_their_own_beside_exact_match(
         assert before["strict"]["open"] == before["vlmevalkit"]["open"] == (0.5, 1.0)
         assert before["judge"]["open"] == (1.0, 0.5), "the other one is left to the judge"
         assert before["judge"]["closed"] == before["strict"]["closed"] == (0.5, 1.0)
-        assert "1 replies are not judged yet and have no score under the profile judge" in run.judged_by()
+        assert "1 reply is not judged yet and has no score under the profile judge" in run.judged_by()
         snellen.judge(tmp_path / "run", "api:oracle", base_url=server.url)
     scored = snellen.load_run(tmp_path / "run")
     after = shares(scored)

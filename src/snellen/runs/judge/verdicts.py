@@ -247,10 +247,9 @@ def judged_by(
     if verdicts is None or not verdicts.by:
         command = "" if run is None else f"`{judge_command(run)}` judges them, "
         under = f" under the profile {profile}" if profile else ""
-        return (
-            f"{summary.for_judge:,} replies are not judged yet and have no score{under}; {command}--judge-replies reads "
-            "existing verdicts"
-        )
+        count = "1 reply is" if summary.for_judge == 1 else f"{summary.for_judge:,} replies are"
+        rest = "has" if summary.for_judge == 1 else "have"
+        return f"{count} not judged yet and {rest} no score{under}; {command}--judge-replies reads existing verdicts"
     beyond = f"; {summary.out_of_range:,} are out of range" if summary.out_of_range else ""
     verdicts_count = summary.for_judge - summary.without_verdict
     why = f"; {verdicts.failures}" if verdicts.failures else ""
