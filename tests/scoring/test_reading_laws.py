@@ -309,6 +309,31 @@ def test_letters_joined_by_an_or_of_any_language_are_no_answer(word, blank, lett
     assert read_as(BIRDS, f"{letters[0]}{blank}{word}{blank}{letters[1]}{end}").value is None
 
 
+PAIRS = {
+    "count": st.builds("{}|{}".format, st.integers(2, 12), st.integers(13, 30)),
+    "number": st.builds("{}.5|{}.25".format, st.integers(2, 12), st.integers(13, 30)),
+    "quantity": st.builds("{}{}|{} m".format, st.integers(2, 12), st.sampled_from(["", " m"]), st.integers(13, 30)),
+    "time": st.builds("{}:15|{}:30".format, st.integers(2, 9), st.integers(13, 22)),
+    "date": st.builds("{} May 2021|{} June 2021".format, st.integers(2, 9), st.integers(13, 22)),
+    "truth": st.sampled_from(["yes|no", "true|false", "no|yes"]),
+    "choice": st.sampled_from(["A|wren", "wren|C", "crow|owl", "owl|A"]),
+}
+
+
+@given(
+    st.sampled_from(sorted(PAIRS)).flatmap(lambda kind: st.tuples(st.just(kind), PAIRS[kind])),
+    st.sampled_from([*phrases("or"), "か"]),
+    st.sampled_from(
+        ("{}", "**{}**", "Answer: {}", "The answer is {}.", "It is {}.", "I think it's {}", "\\boxed{{{}}}")
+    ),
+)
+def test_two_values_joined_by_an_or_of_any_language_are_no_answer(pair, word, form):
+    kind, (one, other) = pair[0], pair[1].split("|")
+    said = form.format(f"{one}か{other}" if word == "か" else f"{one} {word} {other}")
+    answer = BIRDS if kind == "choice" else type_for(kind, AnswerContext(unit="m" if kind == "quantity" else ""))
+    assert read_as(answer, said).value is None
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

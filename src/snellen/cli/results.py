@@ -228,7 +228,9 @@ def _unread_line(run: Run, metrics: dict[str, list[Metric]]) -> str:
     unread, asked = round(sum(share * n for share, n in shares)), sum(n for _, n in shares)
     if run.meta.judges or unread <= UNREAD_SHARE * asked:
         return ""
-    return f"{profile} could not read {unread:,} of {asked:,} replies: snellen score {shlex.quote(str(run.path))} says why"
+    return (
+        f"{profile} could not read {unread:,} of {asked:,} replies: snellen score {shlex.quote(str(run.path))} says why"
+    )
 
 
 def _table_fields(run: Run, profile: str) -> Mapping[str, Any]:

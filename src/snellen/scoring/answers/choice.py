@@ -233,15 +233,20 @@ class Choice(AnswerType):
             return letter
         if (led := _LED.fullmatch(text)) is not None and (letter := options.letter(led[1])) is not None:
             is_one = self._is_text_or_reason(led[2], letter, marked=not led[1].islower())
+            is_one = is_one and ("," not in text[led.end(1) : led.start(2)] or self._names_no_other(led[2], letter))
             return letter if is_one and next(self.echoes(text), None) is None else None
         if (trailed := _TRAILED.fullmatch(text)) is not None and (letter := options.letter(trailed[2])) is not None:
             return letter if self.parse(undressed(trailed[1])) == letter else None
         if (named := _NAMED.fullmatch(text)) is not None and _BLANKS.sub(" ", named[1]).strip().lower() in _nouns():
-            letter = options.letter(named[2])
-            return (
-                letter if letter and (not named[3] or self._is_text_or_reason(named[3], letter, marked=True)) else None
-            )
+            letter, rest = options.letter(named[2]), named[3]
+            if letter is None or (rest and not self._is_text_or_reason(rest, letter, marked=True)):
+                return None
+            return letter if not rest or self._names_no_other(rest, letter) else None
         return None
+
+    def _names_no_other(self, text: str, letter: str) -> bool:
+        """Return False for what goes on about other options: `B, Venus, is the second; the third is Earth`."""
+        return all(one.value == letter for one in self._texts(Sentence(text)))
 
     def _is_text_or_reason(self, rest: str, letter: str, *, marked: bool) -> bool:
         """Return True if what follows a letter is its option's text, or one clause that names, doubts and corrects nothing."""
@@ -320,6 +325,8 @@ class Choice(AnswerType):
             for size in sizes:
                 place = ordinals.get("".join([one.text for one in words[at : at + size]]), len(letters))
                 if place >= len(letters) or (size == 1 and _is_part(words[max(0, at - 3) : at + 1], place)):
+                    continue
+                if place < 0 and "but" in [one.text for one in words[at + size : at + size + 2]]:  # `the last but one`
                     continue
                 after = words[at + size].text if at + size < len(words) else ""
                 places.append((at, at + size, place))

@@ -95,7 +95,7 @@ class Number(AnswerType):
         fits = len(behind) <= 3 and all(
             stemmed(word) in self._asked() or not word[0].isalnum() or self._is_unit(word) for word in behind
         )
-        return self._value(listed[0].value) if fits and "?" not in behind else None
+        return self._value(listed[0].value) if fits and not {"?", "+", "/"} & set(behind) else None
 
     def as_gold(self, text: str) -> Any | None:
         """Return the number of a text that is the gold cell, of which the table tells the decimal sign."""
@@ -429,8 +429,9 @@ _OPERATOR = re.compile(
 _UNKNOWN = re.compile(
     r" ?[√∛∜π]| ?\\?(?:pi|sqrt)(?![^\W_]|-)| ?(?:[x×·÷]|\*\*?) ?\d| ?[×*·÷] ?[xyzn](?![^\W_])|[yzn](?![^\W_])| ?\^[ {(]*[-−\d]| (?:squared|cubed)\b"
     r"|\}\{| ?/ ?(?:[√∛∜π(]|[xyznabk](?![^\W_]))| ?[<>≤≥] ?(?:\d|[xyzn](?![^\W_]|>))"
+    r"| ?/ ?0(?![.\d])|\+(?! ?\d)"
 )
-"""What a factor or a dividend stands before: `2π`, `2y`, `3/x`, `2 × 500`, `5^2`, `3 < x`."""
+"""What a factor, a dividend or a bound stands before: `2π`, `2y`, `3/x`, `2 × 500`, `5^2`, `3 < x`, `3/0`, `5+`."""
 _DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
 _SPACED_MINUS = re.compile(r"[-−–] \d")

@@ -8,7 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.base import AnswerType, Found, GoldError
+from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.number import Number, is_below_zero
 from snellen.scoring.answers.numerals import EXACT, Value, negated, number_at, plain, written
 from snellen.scoring.answers.units import MINOR, PARTS_OF, convert, is_currency, may_be_same, unit_at, unit_named
@@ -57,6 +58,12 @@ class Quantity(Number):
         return {"type": "number" if self.context.unit else "string"}
 
     def parse(self, text: str) -> Amount | None:
+        return self._parsed(text, self._decimal(text))
+
+    def as_gold(self, text: str) -> Amount | None:
+        return self._parsed(text, self.context.decimal)
+
+    def _parsed(self, text: str, decimal: str) -> Amount | None:
         if len(text) > MOST_CHARACTERS:
             return None
         for pattern, replacement in _LATEX if "\\" in text else ():
@@ -64,7 +71,7 @@ class Quantity(Number):
         text = " ".join(plain(text).replace("：", ":").replace("∶", ":").split())
         if _RATIO.fullmatch(text) is not None:
             return Amount(1, text.replace(" ", ""), 0)
-        found = self._amount_at(text, 0)
+        found = self._amount_at(text, 0, decimal)
         return found.value if found is not None and found.end == len(text) else None
 
     def same(self, value: Amount, gold: Amount) -> bool:
@@ -91,18 +98,18 @@ class Quantity(Number):
         return self._chosen(sentence, [one for one in found if one.value.unit] or found)
 
     def _taken(self, text: str, number: Found) -> Found | None:
-        text = plain(text)
+        text, decimal = plain(text), self._decimal(text)
         before = _SIGN_BEFORE.search(text, max(0, number.start - 7), number.start)
-        amount = self._amount_at(text, before.start()) if before is not None else None
+        amount = self._amount_at(text, before.start(), decimal) if before is not None else None
         if amount is None or amount.end <= number.start:
-            amount = self._worded_amount(text, number) or self._amount_at(text, number.start)
+            amount = self._worded_amount(text, number) or self._amount_at(text, number.start, decimal)
         bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
         is_part = amount is not None and amount.end < number.end  # `5 millones`
         return None if bare or is_part else amount
 
     def _worded_amount(self, text: str, number: Found) -> Found | None:
         """Return the amount of a number in words of another language than English: `minus fünf Grad Celsius`."""
-        own = None if text[number.start].isdigit() else number_at(text, number.start, self.context.decimal)
+        own = None if text[number.start].isdigit() else number_at(text, number.start)
         if text[number.start].isdigit() or (own is not None and own.end >= number.end):
             return None
         value = negated(number.value) if is_below_zero(text, number.start) else number.value
@@ -117,14 +124,16 @@ class Quantity(Number):
         return not one.value.unit and 1_800 <= one.value.number <= 2_100
 
     def parse_gold(self, cell: Any) -> Any:
-        return AnswerType.parse_gold(self, cell)
+        if (value := self.as_gold(undressed(str(cell)))) is None:
+            raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
+        return value
 
     def short(self, sentence: Sentence) -> Found | None:
         return AnswerType.short(self, sentence)
 
-    def _amount_at(self, text: str, start: int) -> Found | None:
+    def _amount_at(self, text: str, start: int, decimal: str) -> Found | None:
         """Return the amount that starts at a place: `$5`, `5 kg`, `5 ft 10 in`, `百分之五`."""
-        before, decimal = _SIGNED.match(text, start), self.context.decimal
+        before = _SIGNED.match(text, start)
         sign, name = before.group("sign", "name") if before is not None else ("", "")
         unit = "%" if name == "百分之" else unit_named(name) or ""
         if before is not None and (is_currency(unit) or unit == "%"):
@@ -148,13 +157,13 @@ class Quantity(Number):
             return Found(Amount(number.value, "", number.decimals), start, number.end)
         if _SLASHED.fullmatch(text, start, number.end) is not None and number.value > 1:
             return None  # a blood pressure of 120/80 mmHg
-        return self._with_parts(text, Amount(number.value, behind[0], number.decimals), start, behind[1])
+        return self._with_parts(text, Amount(number.value, behind[0], number.decimals), start, behind[1], decimal)
 
-    def _with_parts(self, text: str, amount: Amount, start: int, end: int) -> Found:
+    def _with_parts(self, text: str, amount: Amount, start: int, end: int, decimal: str) -> Found:
         """Return an amount with the smaller units after it added, in the smallest of them."""
         while not amount.decimals:
             link = _LINK.match(text, end)
-            number = number_at(text, link.end() if link is not None else end, self.context.decimal, scaled=False)
+            number = number_at(text, link.end() if link is not None else end, decimal, scaled=False)
             if number is None or number.value < 0 or text[number.start] in "+-−–":
                 break
             unit = unit_at(text, number.end) or ({"ft": "in", "h": "min"}.get(amount.unit, ""), number.end)

@@ -21,7 +21,7 @@ from snellen.scoring.extract.base import Reading, lettered, two_answers
 from snellen.scoring.extract.declared import declared
 from snellen.scoring.extract.stated import prose, short
 from snellen.scoring.replies.reply import Visible, holds_calls, holds_thinking, visible
-from snellen.scoring.replies.sentences import Sentence, phrases_in, sentences
+from snellen.scoring.replies.sentences import Sentence, phrases_in, sentences, single_words
 
 __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_for"]
 
@@ -29,6 +29,14 @@ KINDS = tuple(BUILT_IN)
 _LONGEST = 80
 _AFTER = re.compile(r"(?:[^\w\-+(\[\"'$#.]|\.(?!\d)|-(?=\s))*")
 """Signs behind a word of correction that are no part of the answer behind it."""
+
+
+_WORDS_OF_OR = "|".join(sorted(map(re.escape, single_words("or")), key=len, reverse=True))
+_ORS = re.compile(rf"(?i)(?<![^\W_])(?:{_WORDS_OF_OR})(?![^\W_])|[か或]|または|あるいは|还是|또는|혹은")
+_BETWEEN = rf"(?:[^\w.;!?。！？\n]|(?<![^\W_])(?:{'|'.join(map(re.escape, single_words('article') | single_words('option')))})(?![^\W_]))*"
+_OR_BEFORE = re.compile(rf"(?:{_ORS.pattern[4:]}){_BETWEEN}$", re.IGNORECASE)
+_OR_AFTER = re.compile(rf"{_BETWEEN}(?:{_ORS.pattern[4:]})", re.IGNORECASE)
+_STOP = re.compile(r"[.;!?](?!\d)|[。！？\n]")
 
 
 def read(
@@ -107,6 +115,8 @@ def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Readi
     if reading is None and not said.text.strip() and not said.containers:
         return Reading(None, "empty reply")
     reading = reading or _corrected(said, kind) or _staged(said, kind) or _unread(said, kind)
+    if reading.value is not None and reading.stage != "verbatim" and _is_one_of_two(kind, reading, reply):
+        reading = Reading(None, "two answers", places=reading.places)
     if said.omitted:
         cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
         reading = reading._replace(reason=cut if reading.reason is None else f"{reading.reason}; {cut}")
@@ -124,6 +134,36 @@ def _without(said: Visible, spans: Sequence[tuple[int, int]]) -> Visible:
 
 def _staged(said: Visible, kind: AnswerType) -> Reading | None:
     return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
+
+
+def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
+    """Return True if a word for `or` joins what was read to something else: the 4 of `三か四 m`, the C of `A or blue`.
+
+    What stands before the word may be what no rule can tell; behind it many things stand that are no answer (`3 or so`).
+    """
+    if isinstance(kind, Text) or kind.kind in ("list", "formula", "json", "judged") or not _ORS.search(reply):
+        return False
+    negations = () if kind.kind == "truth" else ("negation", "no")
+    for start, end in reading.places:
+        around = reply[max(0, start - _LONGEST) : start], reply[start:end], reply[end : end + _LONGEST]
+        before, inside, after = _STOP.split(around[0])[-1], around[1], _STOP.split(around[2])[0]
+        if (joint := _OR_BEFORE.search(before)) is not None and any(map(str.isalnum, before[: joint.start()])):
+            said = Sentence(before[: joint.start()])
+            left = kind.find(said)
+            if not said.has(*negations) and not (left and kind.same(left[-1].value, reading.value)):
+                return True
+        pairs = [("", after[joint.end() :])] if (joint := _OR_AFTER.match(after)) is not None else []
+        pairs += [(inside[: joint.start()], inside[joint.end() :]) for joint in _ORS.finditer(inside[:_LONGEST])]
+        for one, other in pairs:
+            said, right = Sentence(one), kind.find(Sentence(other))
+            left = kind.find(said) if one else []
+            if (
+                right
+                and not said.has(*negations)
+                and not kind.same(right[0].value, left[-1].value if left else reading.value)
+            ):
+                return True
+    return False
 
 
 def _anywhere(said: Visible, kind: AnswerType) -> Reading | None:

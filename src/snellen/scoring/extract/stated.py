@@ -115,6 +115,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         first.asks
         or rest.rstrip("\"') \n").endswith(("?", "？"))
         or size > (MOST_WORDS if rest.strip() else 2 * MOST_WORDS)
+        or (size > 3 and text.rstrip().rpartition(" ")[2].lower() in _NEEDS_MORE)
     ):
         return None
     if isinstance(kind, Text):
@@ -267,7 +268,9 @@ def _explains(rest: str, found: Found, kind: AnswerType, *, bare: bool) -> bool:
         return True
     statements = [statement_of(sentence, kind) for sentence in sentences(rest[:4_000])]
     if any(
-        statement.concludes and {one.value for one in statement.asserted} - {found.value} for statement in statements
+        (statement.concludes or (kind.kind in _NUMBERS and "=" in statement.sentence.text))
+        and {one.value for one in statement.asserted} - {found.value}
+        for statement in statements
     ):
         return False
     about = [one for one in statements if kind.kind not in _NUMBERS or repeats(one.sentence, kind)]
