@@ -44,6 +44,14 @@ _CLOCK = re.compile(r"(?:[01]?\d|2[0-4]):[0-5]\d", re.ASCII)
 _SLASHED = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(?:\d{2}|\d{4})", re.ASCII)
 _FORMULA = re.compile(r"\\[a-zA-Z]+|[\^_]\{|\w\^\w")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
+_COUNTED = re.compile(
+    r"(?i)\bhow many\b|\bwie ?viele\b|\bcombien d|\bcu[aá]nt[oa]s\b|\bquant[oaie]s\b|\bquant[ei]\b|\bhoeveel\b|\bhur många\b|\bilu?\b|\bkaç\b"
+    r"|сколько|多少[个只条张人辆]|几[个只条张人辆]|何[匹個人本枚台]|いくつ|몇|\bكم عدد|कितन[ेी]"
+)
+"""Questions that ask for a number of things, in a dozen languages."""
+_ITEMS = re.compile(r"[^;；]+(?:(?:; |；)[^;；]+)+|[^,]+(?:, [^,]+){2,}|[^、,;]+(?:、[^、,;]+)+")
+"""A list in a cell: two items between semicolons, or three between commas, which names and addresses have too."""
+MOST_ITEM_WORDS = 3
 _SIGN_WORDS = frozenset(("minus", "negative", "plus"))
 _NUMERAL = re.compile(r"\d[\d.,]*\d|\d", re.ASCII)
 _LETTERS = {"t": True, "f": False, "y": True, "n": False}
@@ -224,7 +232,8 @@ def form_of(text: str) -> str:
     Returns:
         `truth`, `letter` (of a truth value), `bit` (0 or 1), `whole` (a whole number from 0), `number`, `clock`, `colon` (a time or
         a ratio), `ratio`, `slashed` (a date whose month may stand first), `date`, `time`, `quantity`, `formula`, `box`, `boxes`, `point`,
-        `outline` (of a region, or points), `region`, `moment`, `json`, `texts` (several accepted ones), else `text`.
+        `outline` (of a region, or points), `region`, `moment`, `json`, `list` (between semicolons), `texts` (several accepted ones),
+        else `text`.
     """
     plain = undressed(text)
     if len(plain) < 4 and plain.isascii() and plain.isdigit():
@@ -242,7 +251,19 @@ def form_of(text: str) -> str:
         form = _numeric_form(plain)
         if form:
             return form
-    return "formula" if _FORMULA.search(plain) is not None and _parses("formula", plain) else "text"
+    if _FORMULA.search(plain) is not None and _parses("formula", plain):
+        return "formula"
+    return "list" if _is_list(plain) else "text"
+
+
+def _is_list(text: str) -> bool:
+    """Return True for short items between separators: `red; blue`, `apple, pear, fig`, `犬、猫`."""
+    if _ITEMS.fullmatch(text) is None:
+        return False
+    items = re.split("[;；]|, |、", text)
+    return all(
+        any(map(str.isalnum, item)) and len(item.split()) <= MOST_ITEM_WORDS and len(item) < 30 for item in items
+    )
 
 
 def _literal_form(text: str) -> str:
@@ -329,7 +350,7 @@ def is_free_text(text: str, question: str) -> bool:
 
 
 _KIND_OF_FORM = {
-    form: form for form in terms("truth number date time quantity formula box boxes point region moment json")
+    form: form for form in terms("truth number date time quantity formula box boxes point region moment json list")
 }
 _KIND_OF_FORM |= {"clock": "time", "slashed": "date", "ratio": "quantity", "whole": "count", "bit": "count"}
 
@@ -348,7 +369,7 @@ def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:
     if form == "bit" and facts.bits_are_truth:
         return "truth"
     if form in ("bit", "whole"):
-        return "count" if facts.whole else "number"
+        return "count" if facts.whole or _COUNTED.search(question) is not None else "number"
     if form == "colon":
         return "quantity" if facts.colons_are_ratios else "time"
     return _KIND_OF_FORM.get(form, "text")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
+from snellen.scoring.answers.listing import block_in
 from snellen.scoring.answers.number_words import languages, ordinal
 from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
@@ -297,7 +298,10 @@ class Choice(AnswerType):
         yield from places_of(text.lower(), self.options.heads)
 
     def find(self, sentence: Sentence) -> list[Found]:
-        """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer."""
+        """Return every option that a sentence names: by text, by place, or by a letter in the place of an answer.
+
+        Of `all but B` the B is no answer to a question with one.
+        """
         texts = [*islice(self._texts(sentence), 60), *islice(self._places(sentence), 60)]
         if len(sentence.text) < 400 and self.options.typed is not None:
             values = [(self.options.valued(one.value), one) for one in self.options.typed[0].find(sentence)]
@@ -313,7 +317,17 @@ class Choice(AnswerType):
             for one in letters
             if not any(text.start <= one.start < text.end for text in texts) and (one.value, one.end) not in own
         ]
-        return sorted([*texts, *alone], key=lambda found: found.start)
+        found = sorted([*texts, *alone], key=lambda found: found.start)
+        if self.takes_lists or not (sentence.has("except") and sentence.has("every")):
+            return found
+        words, passed = sentence.words, single_words("article") | single_words("option")
+        left_out = set[int]()
+        for phrase in sentence.phrases:
+            after = phrase.after
+            while after < len(words) and words[after].text in passed:
+                after += 1
+            left_out |= {word.start for word in words[after : after + 1] if phrase.table == "except"}
+        return [one for one in found if one.start not in left_out]
 
     def _places(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
@@ -601,19 +615,40 @@ class MultiChoice(Choice):
     def short(self, sentence: Sentence) -> Found | None:
         """Return the options that a sentence lists one after the other, where it rules out none."""
         found = self.find(sentence)
-        if not found or sentence.asks or sentence.has("negation", "wrong", "or"):
+        if not found or sentence.asks or sentence.has("negation", "wrong", "or", "hedge", "bound"):
             return None
         if not {one.value for one in found}.issuperset(
             letter for letter in _LONE_LETTER.findall(sentence.text) if self.options.letter(letter)
         ):
             return None  # of `أي B و C` nobody reads the B alone
+        named = [one.value for one in found]
         gaps = [sentence.text[one.end : other.start] for one, other in itertools.pairwise(found)]
         if not all(
-            len(gap) < 12 and all(word.text in _GAP or not word.text.isalnum() for word in words_of(gap))
+            len(gap) < 12
+            and all(
+                word.text in _GAP or not word.text.isalnum() or self.options.letter(word.text.upper()) in named
+                for word in words_of(gap)
+            )
             for gap in gaps
         ):
             return None
-        return Found(self._ordered([one.value for one in found]), found[0].start, found[-1].end)
+        if sentence.has("except"):
+            named = [letter for letter in self.options.letters if letter not in named] if sentence.has("every") else []
+        return Found(self._ordered(named), found[0].start, found[-1].end) if named else None
+
+    def anywhere(self, text: str) -> Found | None:
+        """Return the options of the only list of a reply, or the ticked rows of its table, if each is one."""
+        block = block_in(text)
+        letters = [] if block is None else list(map(self._row_option, block.items))
+        if block is None or not all(letters) or not 0 < len(set(letters)) < len(self.options.letters):
+            return None  # one that lists all options may only repeat them
+        return Found(self._ordered(letters), block.start, block.end)
+
+    def _row_option(self, item: str) -> str | None:
+        """Return the option that a line or row names, by letter, text or both: `A square`."""
+        head, _, rest = item.partition(" ")
+        both = {super(MultiChoice, self).parse(part) for part in (head, rest)} if rest else set()
+        return super().parse(item) or (both.pop() if len(both) == 1 else None)
 
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if the same options are named, in any order."""

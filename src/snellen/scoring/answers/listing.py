@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from snellen.scoring.answers.base import AnswerType
-from snellen.scoring.answers.fold import FOLDS
+from snellen.scoring.answers.base import AnswerType, Found
+from snellen.scoring.answers.dress import undressed
+from snellen.scoring.answers.fold import FOLDS, stemmed
+from snellen.scoring.answers.name import words as name_words
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.answers.text import Text
-from snellen.scoring.replies.sentences import Sentence
+from snellen.scoring.replies.sentences import Sentence, phrase_words, sentences, single_words, words_in
 from snellen.scoring.rules.vlmevalkit import literal_list
 
 MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
@@ -22,6 +24,17 @@ MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
 _MARK = re.compile(r"\s*(?:(?P<number>\(?\d{1,3}[.)])|[-*•·–])\s+(?=\S)")
 _ARROWS = r"\s*(?:→|->|=>|⇒|>)\s*"
 _SEPARATORS = (r"\s*\n\s*", _ARROWS, r"\s*[;；]\s*", r"\s*[|｜]\s*", r"\s*[,，、،]\s*")
+_LINE = re.compile(r"[^\n]+")
+_ITEM = re.compile(
+    r"\s*\|(?P<cells>.+)\|\s*|\s*(?P<number>\(?\d{1,3}[.)]\s+)?(?:[-*•·–]\s+)?(?P<item>[^|\n]*[^\s|.:!?。：！？])\s*"
+)
+"""A row of a table, or a line of a list, which ends as no sentence and no lead does."""
+_TICKED, _CROSSED = frozenset("✅✔☑✓"), frozenset("❌✗✘☒✖✕")
+_NO_TICK = dict.fromkeys(map(ord, _TICKED | _CROSSED | {"\ufe0f"}))
+_HEAD = re.compile(r"\s*:\s|\s[-–—]\s|\s\(")
+"""What stands between an item and a remark on it."""
+MOST_WORDS = 6
+"""Words of an item; a longer one is a sentence."""
 _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECASE)
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
 _AXES = (
@@ -49,6 +62,62 @@ class Items(NamedTuple):
 
     items: tuple[str, ...]
     is_sequence: bool
+
+
+class Block(NamedTuple):
+    """The lines of a list or the rows of a table, without what is remarked on each, and their place in a text."""
+
+    items: list[str]
+    is_numbered: bool
+    start: int
+    end: int
+
+
+def block_in(text: str) -> Block | None:
+    """Return the only list of two lines or more, or table, of a text in which no other sentence denies or doubts; of ticked lines those.
+
+    A table has one column beside numbers and ticks.
+    """
+    blocks: list[list[re.Match[str]]] = []
+    for line in _LINE.finditer(text):
+        item = _ITEM.fullmatch(text, line.start(), line.end())
+        if item is not None and (not blocks or line.start() > blocks[-1][-1].end() + 2):
+            blocks.append([])
+        if item is not None:
+            blocks[-1].append(item)
+    if len(blocks) != 1 or len(blocks[0]) < 2:
+        return None
+    rows, start, end = blocks[0], blocks[0][0].start(), blocks[0][-1].end()
+    before, after = sentences(text, 0, start), sentences(text, end, len(text))
+    if any(one.has("negation", "wrong", "correction", "refusal") for one in (*before, *after)):
+        return None
+    if any(one.has("hedge", "or") or one.asks for one in before) or any(
+        one.concluding or one.has("answer") for one in after
+    ):
+        return None
+    cells = [[cell.strip() for cell in (row["cells"] or row["item"]).split("|")] for row in rows]
+    if all(row["cells"] for row in rows):
+        if len(cells) < 3 or any(map(str.isalnum, "".join(cells[1]))):
+            return None
+        cells = [row[1:] if row[0].isdigit() and len(row) > 1 else row for row in cells[2:]]
+    parts = [[part.strip() for cell in row for part in _HEAD.split(cell, maxsplit=1)] for row in cells]
+    ticks = [_is_ticked(row) for row in parts]
+    if None not in ticks:
+        parts = [row for row, is_ticked in zip(parts, ticks, strict=True) if is_ticked]
+    elif any(len(row) > 1 for row in cells):
+        return None
+    heads = [undressed(row[0].translate(_NO_TICK)) for row in parts]
+    return Block(heads, all(row["number"] for row in rows), start, end)
+
+
+def _is_ticked(parts: Sequence[str]) -> bool | None:
+    """Return True for a line with a tick, or `yes` as its remark; False for one with a cross, or `no`; None for others."""
+    signs = set("".join(parts))
+    if signs & (_TICKED | _CROSSED):
+        return not signs & _CROSSED
+    said = {undressed(part.rstrip(")")).lower() for part in parts[1:]}
+    is_yes, is_no = (not said.isdisjoint(single_words(table)) for table in ("yes", "no"))
+    return is_yes if is_yes != is_no else None
 
 
 class Listing(AnswerType):
@@ -100,15 +169,46 @@ class Listing(AnswerType):
         text = Text(self.context)
         items: list[str] = []
         for item in listed.items:
-            phrase = text.short(Sentence(item))
+            phrase = text.short(Sentence(item)) or (None if items else self._unframed(Sentence(item)))
             if phrase is None:
                 return None
             is_framed = not items and len(item[: phrase.start].split()) > 1
             items.append(str(phrase.value) if is_framed else item)
         return Items(tuple(items), listed.is_sequence)
 
+    def _unframed(self, sentence: Sentence) -> Found | None:
+        """Return the first item of a sentence, behind words of the question and such as say nothing: `The logo has two colours: red`."""
+        asked = {stemmed(word) for word in words_in(self.context.question[-2_000:])}
+        passed = phrase_words("shows", "subject", "article", "function", "amount")
+        words = sentence.words
+        at = next(
+            (
+                at
+                for at, word in enumerate(words)
+                if stemmed(word.text) not in asked and word.text not in passed | {":"}
+            ),
+            0,
+        )
+        if at < 2:
+            return None
+        start, end = words[at].start, words[-1].end
+        return Found(sentence.text[start:end], start, end)
+
+    def anywhere(self, text: str) -> Found | None:
+        """Return the items of the only list or table of one column in a reply, where no sentence beside it denies or doubts."""
+        block = block_in(text)
+        items = None if block is None else _items(block.items, block.is_numbered)
+        if (
+            block is None
+            or items is None
+            or any(len(item.split()) > MOST_WORDS or Sentence(item).has("shows", "negation") for item in items.items)
+        ):
+            return None
+        return Found(items, block.start, block.end)
+
     def same(self, value: Items, gold: Items) -> bool:
-        own, wanted = (list(map(FOLDS[self.context.level], listed.items)) for listed in (value, gold))
+        fold = name_words if self.context.level == "folded" else FOLDS[self.context.level]
+        own, wanted = (list(map(fold, listed.items)) for listed in (value, gold))
         return own == wanted if gold.is_sequence or self._is_ordered else Counter(own) == Counter(wanted)
 
     def show(self, value: Items) -> str:

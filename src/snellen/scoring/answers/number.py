@@ -275,7 +275,10 @@ class Number(AnswerType):
             listed = number.start == 0 and behind[:2] in (". ", ") ") and bool(behind[2:].strip())
             listed = listed or (text[number.start : number.end] == "一" and asked.isdisjoint(behind[1:4]))  # `an`
             negated = _NEGATED.search(_shortly_before(text, before)) is not None
-            bounded = negated or before in bounds or number.end + len(behind) - len(behind.lstrip()) in after
+            dated = 1_800 <= number.value <= 2_100 and near.lower().endswith("from ")  # `It dates from 1998`
+            bounded = (
+                negated or (before in bounds and not dated) or number.end + len(behind) - len(behind.lstrip()) in after
+            )
             compound = (
                 (behind[:1] == "-" and behind[1:2].isalpha())
                 or _OPERATOR.search(near) is not None
@@ -435,7 +438,9 @@ _UNKNOWN = re.compile(
 _DIVISOR, _DIVIDEND = re.compile(r"[\d)] ?/ ?$"), re.compile(r"[^()]{0,40}\) ?/")
 _NEGATED = re.compile(r"(?<!\w)(?:not|nicht|keine|pas|不是)$", re.IGNORECASE)
 _SPACED_MINUS = re.compile(r"[-−–] \d")
-_MINUS = re.compile(r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영하|零下|负|マイナス)\s?$", re.IGNORECASE)
+_MINUS = re.compile(
+    r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영하|零下|氷点下|영하|负|マイナス)\s?$", re.IGNORECASE
+)
 _YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
@@ -499,7 +504,7 @@ def decimal_of(question: str) -> str:
 
 
 def is_below_zero(text: str, start: int) -> bool:
-    """Return True for a number behind a word for minus: `minus fünf`, `零下`."""
+    """Return True for a number behind a word for minus: `minus fünf`, `零下|氷点下|영하`."""
     return _MINUS.search(_shortly_before(text, start)) is not None
 
 

@@ -33,6 +33,9 @@ _NAMES = re.compile(r"[(\[] ?([^()\[\]]{1,20}?) ?[)\]]|\bin (\S{1,20}?)(?=[?.,;:
 _WORDS = re.compile(
     r"[^\W\d_]{3,}|[^\W\d_]{1,3}[$]|[^\w\s.,?!'\"-]C?F?|(?<!\w)(?!in\b|an\b|st\b|pt\b)[a-z][a-zA-Z](?!\w)"
 )
+_BELOW = re.compile(
+    r"(?i) ?(?:below (?:zero|freezing)|unter null|bajo cero|au-dessous de zéro|sous zéro|sotto (?:lo )?zero|abaixo de zero|onder nul|ниже нуля|under noll)"
+)
 _TEMPERATURES = ("°C", "°F", "K")
 
 
@@ -105,7 +108,18 @@ class Quantity(Number):
             amount = self._worded_amount(text, number) or self._amount_at(text, number.start, decimal)
         bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
         is_part = amount is not None and amount.end < number.end  # `5 millones`
-        return None if bare or is_part else amount
+        return None if amount is None or bare or is_part else self._below_zero(text, amount)
+
+    @staticmethod
+    def _below_zero(text: str, amount: Found) -> Found:
+        """Return a temperature with the sign that words around it give: `5 degrees below zero`, `氷点下3度`."""
+        unit, below = amount.value.unit, _BELOW.match(text, amount.end)
+        if unit not in (*_TEMPERATURES, "°") or amount.value.number <= 0:
+            return amount
+        if below is None and not is_below_zero(text, amount.start):
+            return amount
+        value = amount.value._replace(number=negated(amount.value.number))
+        return Found(value, amount.start, amount.end if below is None else below.end())
 
     def _worded_amount(self, text: str, number: Found) -> Found | None:
         """Return the amount of a number in words of another language than English: `minus fünf Grad Celsius`."""

@@ -133,6 +133,13 @@ def _without(said: Visible, spans: Sequence[tuple[int, int]]) -> Visible:
 
 
 def _staged(said: Visible, kind: AnswerType) -> Reading | None:
+    if isinstance(kind, MultiChoice):  # the first line of a list declares no answer, and no row of a table is all of it
+        is_row = said.text.rstrip().endswith("|")
+        return (
+            _anywhere(said, kind)
+            or declared(said, kind)
+            or (None if is_row else short(said, kind) or prose(said, kind))
+        )
     return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
 
 

@@ -20,7 +20,22 @@ _TOKEN = re.compile(
 _END = re.compile(r"[.!?…؟]+[\"')\]]*(?=\s|$)|[。！？；।]+[\"')\]」』”]*|\n+")
 _TABLES = (
     *("negation", "hedge", "correction", "conclusion", "total", "wrong", "letter_after", "option", "bound", "label"),
-    *("yes", "no", "refusal", "answer", "choose", "or", "and", "retraction", "subject", "shows", "strong", "adverb"),
+    *(
+        "yes",
+        "no",
+        "refusal",
+        "answer",
+        "choose",
+        "or",
+        "and",
+        "every",
+        "except",
+        "retraction",
+        "subject",
+        "shows",
+        "strong",
+        "adverb",
+    ),
 )
 
 
