@@ -29,7 +29,7 @@ REPLIES = [
     ("visulogic", 1, r"The answer is C. No: \boxed{B}", (1, 1, 1, 1)),
     ("visulogic", 1, r"\boxed{second one}, so the answer is B.", (1, 1, 1, 1)),
     ("visulogic", 1, "It must be (B)", (1, 0, 0, 1)),
-    ("crpe-relation", 1, "B. hook", (1, 1, 1, 1)),
+    ("crpe-relation", 1, "B. hook", (1, 0, 1, 1)),  # the authors take one sign alone
     (
         "crpe-relation",
         1,

@@ -236,6 +236,7 @@ Reading: TypeAlias = Literal[
     "letter-or-text",
     "first-capital",
     "lone-letter",
+    "mmmu-option",
     "answer-line",
     "yes-no",
     "first-word-of",
@@ -312,7 +313,7 @@ class ScoreRule(Strict, frozen=True):
         stages: of `final`: what is looked at, the first that decides: `box` (the last `\\boxed{}`), `box-letter`, `tag`
             (`<answer>`), `phrase` (behind "the answer is"), `ends` (a letter that opens or ends the reply), `json` and
             `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and, by patterns of harnesses,
-            `first-letter`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
+            `logicvista`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
             `option-letter`, `bracket-letter`, `word-letter`, `colon-letter`, `json-text`, `braced`, `short-letter`; of videos `led-letter`
             (the first of the letters in `word` behind a phrase), `closed-letter`, `polished-letter`, `any-letter`,
             `opening-letter`, `opening-truth`; of others `first-behind` (the first letter behind `word`), `xlrs`.

@@ -444,7 +444,7 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     ),
     "letters-only": lambda rule, sample, answer: "".join(filter(str.isalpha, answer)) in golds_of(sample),
     "formula": _formula_or_option,
-    "letters": lambda rule, sample, answer: set(re.findall("[A-Z]", answer)) == set(sample.target),
+    "letters": lambda rule, sample, answer: sorted(re.findall("[A-Z]", answer)) == sorted(sample.target),
     "nearest-option": lambda rule, sample, answer: (
         final_answers.nearest_option(answer, sample.options) == sample.target
     ),
@@ -589,6 +589,7 @@ KIT_READERS: Mapping[str, Reader] = {
     "final": _final,
     "most-named": lambda rule, sample, reply: chinese_answers.most_named(reply, sample.options),
     "chinese-truth": lambda rule, sample, reply: CHINESE_TRUTH[chinese_answers.chinese_truth(reply)],
+    "mmmu-option": lambda rule, sample, reply: lmms_eval.mmmu_option(reply, sample.options),
     "caption": lambda rule, sample, reply: video.named_caption(reply, _lines_of_options(sample)),
     "extracted": lambda rule, sample, reply: generalised.extracted(reply),
 }

@@ -109,10 +109,10 @@ def _visulogic(reply: str, letters: str, word: str) -> str | None:
             box = reply[start : match.start() + 1] if not opened else box
     for command in (r"\text{", r"\rm{", r"\mathbf{", "$", "}"):
         box = box.replace(command, "")
-    whole = box.strip() if 0 < len(box) < 3 else reply
-    if len(whole) == 1 and whole in letters:
-        return whole
     text = reply.replace("<|endoftext|>", "")
+    for whole in (box.strip() if 0 < len(box) < 3 else reply, text):
+        if len(whole) == 1 and whole in letters:
+            return whole
     if (letter := _ends(text, letters, word)) is not None:
         return letter
     text = text.lower()
@@ -218,7 +218,7 @@ def _word_letter(reply: str, letters: str, word: str) -> str | None:
 STAGES: Mapping[str, Stage] = {
     "whole": lambda reply, letters, word: reply or None,
     "capitals": lambda reply, letters, word: reply if re.fullmatch(r"[A-Z]{1,26}", reply) else None,
-    "first-letter": _letter(r"\ALETTER"),
+    "logicvista": lambda reply, letters, word: reply if re.fullmatch(r"[A-E]|[A-Z]{2,26}", reply) else None,
     "letter": _letter(r"\A(?:LETTER(?:[:.]|\Z))"),
     "number": lambda reply, letters, word: reply if _NUMBER.fullmatch(reply) else None,
     "is-number": _number_behind_is,
@@ -301,7 +301,7 @@ _MATH_V_SIGNS = (
 )  # fmt: skip
 _ASSIGNED = re.compile(r"\A(?:[a-z]|\\[a-z]+)(?:_[a-z\d])?\s*=")
 _ROOT = re.compile(r"\\sqrt|\\pi")
-_UNWRAPPED = re.compile(r"\\[()$]|\\(?=%)|\^\{?\\circ\}?|(?<=\d)\.\Z")
+_UNWRAPPED = re.compile(r"\"|\\[()$]|\\(?=%)|\^\{?\\circ\}?|\\(?:text|mathrm|mathbf|mbox)\{([^{}\\]*)\}")
 """What VLMEvalKit's parser of LaTeX sees through."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
@@ -359,8 +359,8 @@ def kit_formula_equal(reply: str, gold: str) -> bool:
     """Return True for the gold answer as it stands, or the value of the reply or of its only box, as VLMEvalKit without its judge."""
     if reply.lower().strip() == gold.lower().strip():
         return True
-    text = (reply.count("\\boxed{") == 1 and last_box(reply)) or reply
-    values = [latex_value(_UNWRAPPED.sub("", _THOUSANDS.sub("", one)).replace("%", "/100")) for one in (text, gold)]
+    text = (reply.count("\\boxed{") == 1 and last_box(reply)) or re.sub(r"\A(-?\d+)\.\Z", r"\1", reply)
+    values = [latex_value(_UNWRAPPED.sub(r"\1", _THOUSANDS.sub("", one)).replace("%", "/100")) for one in (text, gold)]
     return (
         values[0] is not None and values[1] is not None
         and not _ROOT.search(text + gold) and abs(values[0] - values[1]) < 1e-6
@@ -378,7 +378,7 @@ def emma_equal(answer: str, gold: str) -> bool:
 
 def number_in(text: str) -> float | None:
     """Return the number before the first blank, `π` being a factor of it, as DynaMath reads it; None where there is none."""
-    head, pi, _ = text.strip().partition(" ")[0].partition("π")
+    head, pi, _ = text.partition(" ")[0].partition("π")
     return float(head) * (math.pi if pi else 1.0) if _NUMBER.fullmatch(head) else None
 
 

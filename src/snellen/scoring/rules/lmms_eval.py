@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from snellen.scoring.rules.final_answers import last_box
-from snellen.scoring.rules.latex_value import latex_value
+from snellen.scoring.rules.final_answers import cleaned_formula, last_box
+from snellen.scoring.rules.latex_value import MAX_LENGTH, latex_value
 from snellen.scoring.rules.short_answers import vqa_normalise
 
 _FORMS = {"({})": 4, "{}.": 3, "{}:": 2, "{})": 1, "{} ": 0}
@@ -62,6 +62,23 @@ def read_letter(reply: str, letters: Iterable[str]) -> str | None:
     return best[2] if best[:2] > (-1, -1) else None
 
 
+def mmmu_option(reply: str, options: Mapping[str, str]) -> str | None:
+    """Return an option as MMMU's script: its letter in brackets, before a blank or a point, else, of over five words, its text.
+
+    Of several the last counts; where the script draws one at random, there is none. Source: `_task_utils/mmmu_mcq_utils.py`.
+    """
+    for sign in ",.!?;:'":
+        reply = reply.strip(sign)
+    text = f" {reply} "
+    for form, place in (("({})", "({})"), ("{} ", " {} "), ("{}.", " {} ")):
+        if named := [letter for letter in options if form.format(letter) in text]:
+            return max(named, key=lambda letter: text.rfind(place.format(letter)))
+    lowered = text.lower() if len(text.split()) > 5 else ""
+    places = {letter: lowered.rfind(option.lower()) for letter, option in options.items()}
+    last = max(places, key=places.__getitem__, default="")
+    return last if places.get(last, -1) >= 0 else None
+
+
 def lone_letter(reply: str, options: Mapping[str, str]) -> str | None:
     """Return the only letter A to E among the words of a reply, with the same signs around, else the only option it holds.
 
@@ -82,7 +99,13 @@ _ANNOUNCED = re.compile(
     r"(?:the )?(?:correct |best )?answer|(?:the )?(?:correct )?(?:option|choice) is|i (?:choose|select|pick)|my choice is"
 )
 _LAST_NUMBER = re.compile(r"\b(\d+(?:\.\d+)?)\b\s*\.?\s*\Z")
-_LAST_VALUE = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?%?")
+_LED = r"(?:\A|[\s=])(?:\*\*)?"
+_VALUES = (
+    re.compile(r"\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]|\\boxed\{(.+)\}|(-?\\frac\{[^{}]*\}\{[^{}]*\})", re.DOTALL),
+    re.compile(_LED + r"(-?\(?-?\d[\d.\s+*/^()-]*[+*/^()-][\d.\s+*/^()-]+)(?:\*\*)?(?=[.,:\s)$]|\Z)"),
+    re.compile(_LED + r"[$€£¥₹]?(-?[1-9]\d{0,2}(?:[ ,]\d{3})+(?:\.\d+)?|-?\d+(?:[.,]\d+)?|\.\d+)(?:\s*(%))?"),
+)
+"""Formulas, sums and numbers as math-verify finds them in a text: numbers behind a blank or `=` alone."""
 
 
 def reasoned_answer(reply: str) -> str:
@@ -117,8 +140,8 @@ def reasoned_letter(text: str) -> str:
 def reasoned_right(reply: str, gold: str) -> bool:
     """Return True if a reply's answer is right by the shared rule of lmms-eval's reasoning tasks, without its judge.
 
-    A gold answer that begins with a letter A to H is an option's letter. Values are equal to six decimals; where math-verify
-    reads further forms, they are no value here.
+    A gold answer that begins with a letter A to H is an option's letter. Values are equal to six decimals, whole numbers
+    exactly; where math-verify reads further forms, they are no value here.
     """
     read, wanted = (text.removesuffix(".").strip() for text in (reasoned_answer(reply), gold))
     if letter := reasoned_letter(wanted):
@@ -126,17 +149,23 @@ def reasoned_right(reply: str, gold: str) -> bool:
     shorter, longer = sorted((read, wanted), key=len)
     if shorter in longer and len(shorter) >= 0.9 * len(longer):
         return True
-    values = _value(read), _value(wanted)
-    return values[0] is not None and values[1] is not None and abs(values[0] - values[1]) < 1e-6
+    return any(
+        one == other or (not one.is_integer() and not other.is_integer() and round(one, 6) == round(other, 6))
+        for one in _values(read)
+        for other in _values(wanted)
+    )
 
 
-def _value(text: str) -> float | None:
-    """Return the value of a formula, else of the last number in a text; per cent are hundredths."""
-    if (value := latex_value(text.rpartition("=")[2].strip().strip("$"))) is not None:
-        return value
-    numbers = _LAST_VALUE.findall(text)
-    last = numbers[-1].replace(",", "") if numbers else ""
-    return float(last.rstrip("%")) / (100 if last.endswith("%") else 1) if last else None
+def _values(text: str) -> tuple[float, ...]:
+    """Return the value of the last formula, sum or number in a text; of per cent also a hundredth of it."""
+    found = [match for form in _VALUES for match in form.finditer(text[-MAX_LENGTH:])]
+    for match in sorted(found, key=lambda match: -match.end()):
+        said, *percent = filter(None, match.groups())
+        if match.re is _VALUES[-1]:
+            said = re.sub(r"[ ,](?=\d{3}(?!\d))", "", said).replace(",", ".")
+        if (value := latex_value(cleaned_formula(last_box(said) or said))) is not None:
+            return (value, value / 100) if percent else (value,)
+    return ()
 
 
 def crpe_letter(reply: str, question: str) -> str:
