@@ -88,6 +88,10 @@ def test_an_unknown_key_of_any_section_comes_with_those_that_are_known_and_the_n
         ("[[report]]\nname = 'x'\nheadline = true\naverage = ['y']", "average names 'y'"),
         ("[[report]]\nname = 'x'\nheadline = true\nadd = ['x']", "'x' is a sum or mean of itself"),
         ("[[report]]\nname = 'x'\nheadline = true\nall_in = 'pair'", "there is no such group"),
+        (
+            "[[report]]\nname = 'x'\nheadline = true\nunread = { judge = 'omitted' }",
+            "'x' has unread for 'judge'; one of strict, vlmevalkit, lmms-eval was expected",
+        ),
         ("[[report]]\nmetric = 'acuracy'\nheadline = true", r"Invalid enum value 'acuracy' - at `\$\.report\[0\]"),
         ("[prompt]\nstile = 'letters'", r"unknown field `stile` - at `\$\.prompt`"),
         ("[score]\nread = 'yes-no'\n[[report]]\n[[report]]", "0 of the .* have headline = true"),

@@ -201,7 +201,10 @@ def test_a_reply_that_is_not_read_is_worth_in_each_figure_what_the_report_says(
         {"name": "by part", "mean_of": "part", "unread": {"authors": "omitted"}},
     ]
     rows = {"question": "q", "answer": "a", "part": "p"}
-    declared = declaration({"name": "x", "source": {"file": "x.csv"}, "rows": rows, "report": reports}, "x.toml")
+    table = {"name": "x", "source": {"file": "x.csv"}, "rows": rows, "report": reports}
+    declared = declaration({**table, "score": {"profiles": {"authors": {"read": "whole"}}}}, "x.toml")
+    with pytest.raises(DataError, match="has unread for 'authors'; one of strict, vlmevalkit, lmms-eval was expected"):
+        declaration(table, "x.toml")
     builder = ScoreBuilder()
     for number, reply in enumerate(replies):
         part = "ab"[number % 2]

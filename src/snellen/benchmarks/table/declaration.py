@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from importlib import resources
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import field, structs
@@ -268,6 +268,8 @@ Comparison: TypeAlias = Literal[
 
 
 ProfileName: TypeAlias = Literal["strict", "authors", "judge", "vlmevalkit", "lmms-eval"]
+OF_SCORE = ("authors", "judge")
+"""Profiles of a table whose [score] has them."""
 
 
 class InspectScorer(Strict, frozen=True):
@@ -723,6 +725,13 @@ def _check(declared: Declaration, place: str) -> None:
         if report.all_in and report.all_in not in declared.group:
             raise DataError(
                 f"{place}: the report {report.name!r} is over {report.all_in!r}, and there is no such group"
+            )
+        rule = declared.score or ScoreRule()
+        profiles = [name for name in get_args(ProfileName) if name not in OF_SCORE or rule.has(name)]
+        if undeclared := next((name for name in report.unread if name not in profiles), ""):
+            raise DataError(
+                f"{place}: the report {report.name!r} has unread for {undeclared!r}; one of {', '.join(profiles)} was expected",
+                f"Declare the profile, [score.profiles.{undeclared}], or remove it from unread.",
             )
     _check_frames(declared.frames, place)
     _check_columns(declared, place)
