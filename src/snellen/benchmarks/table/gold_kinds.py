@@ -23,7 +23,7 @@ from snellen.scoring.answers import AnswerContext, GoldError, answer_type, kinds
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded as fold
 from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
-from snellen.scoring.answers.number import decimal_of
+from snellen.scoring.answers.number import ZERO, decimal_of
 from snellen.scoring.answers.video_moment import Moment, moment_names, moments_in
 from snellen.scoring.answers.written_regions import NO_NUMBER
 from snellen.text import terms
@@ -360,6 +360,8 @@ def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:
     form = form_of(cell) if isinstance(cell, str) else form_of_value(cell)
     if facts.about_clips and form in ("text", "texts") and any(isinstance(one, Moment) for one in moments_in(cell)):
         return "moment"
+    if form == "text" and isinstance(cell, str) and cell.strip().lower() in ZERO and _COUNTED.search(question):
+        return "count"
     if form == "text":
         return "judged" if isinstance(cell, str) and is_free_text(cell, question) else "text"
     if form == "truth" and facts.words_are_labels:

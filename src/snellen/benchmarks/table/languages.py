@@ -53,9 +53,13 @@ def languages() -> Mapping[str, Language]:
 
 @cache
 def truth_words() -> Mapping[str, tuple[bool, str]]:
-    """Return the words that are truth values in any language, in lower case, with the form of their questions."""
+    """Return the words that are truth values in any language, in lower case, with the form of their questions.
+
+    Some languages in which no question is worded here are among them.
+    """
     forms = {"yes": (True, "yes/no"), "no": (False, "yes/no"), "true": (True, "T/F"), "false": (False, "T/F")}
-    return {
+    others = {"yes": "हाँ हां نعم evet tak có iya", "no": "नहीं لا hayır nie nee nej không tidak"}
+    return {word: forms[name] for name, words in others.items() for word in words.split()} | {
         word: forms[name]
         for language in languages().values()
         for name, words in language.truth.items()

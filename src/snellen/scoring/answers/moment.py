@@ -16,6 +16,7 @@ from snellen.scoring.replies.sentences import Sentence, words_of
 MOST_CHARACTERS = 120
 """Maximum characters of a date or a time."""
 MONTHS = {without_marks(word): month for month, words in enumerate(WORDS["months"], 1) for word in words.split()}
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
 WEEKDAYS = frozenset(map(without_marks, WORDS["weekdays"].split()))
 _OPEN, _CLOSED = r"(?<![\w.,:/-])", r"(?![^\WT]|[/-]|[.,:]\d)"
 _FIGURES = (
@@ -98,6 +99,13 @@ class Date(AnswerType):
     def find(self, sentence: Sentence) -> Sequence[Found]:
         whole = sentence.text
         return [found for found in self._dates(whole) if not _WEAK.fullmatch(whole[found.start : found.end])]
+
+    def short(self, sentence: Sentence) -> Found | None:
+        """Return the only date of a short sentence, where no other month is named: `It opened in March 2020 and closed in June`."""
+        found = super().short(sentence)
+        outside = "" if found is None else f"{sentence.text[: found.start]} {sentence.text[found.end :]}"
+        named = (word for word in _LETTERS.findall(outside) if word[0].isupper() or len(word) > 5)
+        return None if any(without_marks(word.lower()) in MONTHS for word in named) else found
 
     def _dates(self, text: str) -> Iterator[Found]:
         end, (text, places) = 0, _with_digits(plain(text).replace("，", ","))

@@ -44,7 +44,7 @@ _WORDS_OF_ABOUT = (
 _ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
 _ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
 _RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|o|ou|或|、|~|à)\s{0,2}", re.IGNORECASE)
-_ZERO = terms("none zero nil keine keiner aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna 没有 ноль")
+ZERO = terms("none zero nil keine keiner aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna 没有 ноль")
 _NO = frozenset(
     ("no", "kein", "keine", "keinen", "aucun", "aucune", "ningún", "ninguna", "nenhum", "nenhuma", "nessun", "nessuna")
 )
@@ -180,7 +180,8 @@ class Number(AnswerType):
         if percents and _PERCENT.search(self.context.question):
             found = percents
         return (
-            self._result(sentence, found)
+            self._of_them(sentence, found)
+            or self._result(sentence, found)
             or self._in_unit(sentence, found)
             or self._asked_for(sentence, found)
             or self._of_clause(sentence, found)
@@ -372,6 +373,28 @@ class Number(AnswerType):
         chosen = [one for one, near in zip(found, behind, strict=True) if not asked.isdisjoint(near)]
         return chosen if close and len({one.value for one in chosen}) == 1 else []
 
+    def _of_them(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the part of which the question's words are said: of `10 cars: 3 of them are red` the 3, where red ones are asked for."""
+        text = sentence.text
+        parts = [
+            (one, one.end)
+            for one in found
+            if _OF_THEM.match(text, one.end) or _OF_THEM_BEFORE.search(_shortly_before(text, one.start))
+        ]
+        idle = single_words("function")
+        said = [
+            (
+                one,
+                {
+                    stemmed(word.text)
+                    for word in words_of(_CLAUSE_END.split(text[end:])[0])
+                    if word.text not in idle and word.text < "\u2e80"
+                },
+            )
+            for one, end in parts
+        ]
+        return [one for one, words in said if not self._asked().isdisjoint(words)][:1] if len(said) == 1 else []
+
     def _of_clause(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the only number of the last clause, if it names what is asked for: `With sides 6 and 9, the area is 54`."""
         start = max((match.end() for match in _CLAUSE_END.finditer(sentence.text)), default=0)
@@ -445,6 +468,11 @@ _YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|der|aus|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
+_THEM = "of (?:them|these|those|which)|davon|darunter|dont|d'entre (?:eux|elles)|de (?:ell[oa]s|estos|estas|l[oa]s cuales)|di (?:loro|essi|cui)|из (?:них|которых)"
+_OF_THEM, _OF_THEM_BEFORE = (
+    re.compile(rf"\s(?:{_THEM})(?!\w)"),
+    re.compile(rf"(?<!\w)(?:{_THEM}|其中|うち)\s?(?:\w+ )?$"),
+)
 _PERCENT = re.compile(r"(?i)per ?cent(?!age points)|prozent(?!punkte)|por ?cent|pour ?cent|%|百分")
 _EQUALS = re.compile(r"=|≈|→")
 
@@ -481,7 +509,7 @@ def _amounts_in_words() -> Mapping[str, int]:
 @lru_cache(maxsize=2)
 def _number_heads(ascii_only: bool) -> tuple[str, ...]:
     """Return what number words begin with, in all languages, and words for zero."""
-    words = {*ENGLISH_BELOW_HUNDRED, *_ZERO, *_NO, *heads(), *CJK_DIGITS}
+    words = {*ENGLISH_BELOW_HUNDRED, *ZERO, *_NO, *heads(), *CJK_DIGITS}
     words |= {"a hundred", "dozen", "half", "quarter", "third", "十"}
     return tuple(word for word in words if not ascii_only or word.isascii())
 
@@ -548,11 +576,11 @@ class Count(Number):
 
     def parse(self, text: str) -> int | None:
         """Return the whole number that a whole text writes; `none` is 0."""
-        return 0 if text.strip().lower() in _ZERO else super().parse(text)
+        return 0 if text.strip().lower() in ZERO else super().parse(text)
 
     def parse_gold(self, cell: Any) -> Amount:
-        """Return a gold count; `3.0` is 3."""
-        amount = super().parse_gold(cell)
+        """Return a gold count; `3.0` is 3, and `none` is 0."""
+        amount = super().parse_gold("0" if str(cell).strip().lower() in ZERO else cell)
         if amount.value != int(amount.value):
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return Amount(amount.value, 0)
@@ -567,7 +595,7 @@ class Count(Number):
         denied = sentence.has("negation")
         for at, word in enumerate(words):
             amount, none = _amounts_in_words().get(word.text), word.text in _NO or (denied and word.text == "any")
-            if word.text in _ZERO and at == 0 and not found:
+            if word.text in ZERO and at == 0 and not found:
                 return [Found(0, word.start, word.end)]
             if amount is None and not none:
                 continue

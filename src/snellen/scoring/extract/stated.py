@@ -115,7 +115,7 @@ def short(said: Visible, kind: AnswerType) -> Reading | None:
         first.asks
         or rest.rstrip("\"') \n").endswith(("?", "？"))
         or size > (MOST_WORDS if rest.strip() else 2 * MOST_WORDS)
-        or (size > 3 and text.rstrip().rpartition(" ")[2].lower() in _NEEDS_MORE)
+        or (size > 3 and text.rstrip().rpartition(" ")[2].lower() in single_words("and") | single_words("or"))
     ):
         return None
     if isinstance(kind, Text):
