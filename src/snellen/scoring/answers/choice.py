@@ -321,10 +321,10 @@ class Choice(AnswerType):
         if self.takes_lists or not (sentence.has("except") and sentence.has("every")):
             return found
         words, passed = sentence.words, single_words("article") | single_words("option")
-        left_out = set[int]()
+        left_out, places = set[int](), {one.start for one in found}
         for phrase in sentence.phrases:
             after = phrase.after
-            while after < len(words) and words[after].text in passed:
+            while after < len(words) and words[after].text in passed and words[after].start not in places:
                 after += 1
             left_out |= {word.start for word in words[after : after + 1] if phrase.table == "except"}
         return [one for one in found if one.start not in left_out]
@@ -458,6 +458,22 @@ class Choice(AnswerType):
                         several.append(Found(letter, word.start, word.end))
         return several
 
+    def anywhere(self, text: str) -> Found | None:
+        """Return the option whose line alone is ticked in a list or table of options."""
+        block = block_in(text)
+        letter = (
+            self._row_option(block.items[0])
+            if block is not None and block.is_ticked and len(block.items) == 1
+            else None
+        )
+        return None if block is None or letter is None else Found(letter, block.start, block.end)
+
+    def _row_option(self, item: str) -> str | None:
+        """Return the option that a line or row names, by letter, text or both: `A square`."""
+        head, _, rest = item.partition(" ")
+        both = {Choice.parse(self, part) for part in (head, rest)} if rest else set()
+        return Choice.parse(self, item) or (both.pop() if len(both) == 1 else None)
+
     def schema(self) -> dict[str, Any]:
         """Return the letters of this question's options; without options any text."""
         return self._one_of(self.context.options)
@@ -526,7 +542,7 @@ _BULLET = re.compile(r"^\s*[-*•]\s+")
 _SEVERAL = re.compile(r"\s*(?:[,;/&+、，\n]|\band\b|\bund\b|\bet\b|\by\b|\be\b|\bi\b|и|和|と|및)\s*")
 
 
-_GAP = terms("and und et y e i и 和 と 와 과 및 the der die das la le el los las")
+_GAP = terms("and und sowie et y e i и 和 と 와 과 및 los las") | single_words("article")
 """Words between options that are listed."""
 
 
@@ -566,6 +582,11 @@ class ChoiceByText(Choice):
         return self._one_of(self.context.options.values())
 
 
+_RUN = re.compile(
+    r"(?<![^\W_])[A-Z](?:\s?(?:[,;/&、，]|[,;]?\s?(?<![^\W_])(?:and|und|sowie|et|y|e|i|и)(?![^\W_])|[和と및])\s?[A-Z](?![^\W_]))+"
+)
+"""Capital letters in a row: `A, B and D`."""
+_CAPITAL = re.compile(r"(?<![^\W_])[A-Z](?![^\W_]|['’])")
 _LONE_LETTER = re.compile(r"(?<![^\W_])(?!A [a-z])[A-Z](?![^\W_]|['’])")
 """A capital letter alone, but for an English article."""
 
@@ -614,8 +635,14 @@ class MultiChoice(Choice):
 
     def short(self, sentence: Sentence) -> Found | None:
         """Return the options that a sentence lists one after the other, where it rules out none."""
+        if sentence.asks or sentence.has("negation", "wrong", "or", "hedge", "bound"):
+            return None
+        lone = [match for match in _CAPITAL.finditer(sentence.text) if self.options.letter(match[0])]
+        runs = list(_RUN.finditer(sentence.text)) if len(lone) > 1 else []
+        if len(runs) == 1 and runs[0].start() == lone[0].start() and runs[0].end() == lone[-1].end():
+            return self._all_but(sentence, [self.options.letter(one[0]) for one in lone], *runs[0].span())
         found = self.find(sentence)
-        if not found or sentence.asks or sentence.has("negation", "wrong", "or", "hedge", "bound"):
+        if not found:
             return None
         if not {one.value for one in found}.issuperset(
             letter for letter in _LONE_LETTER.findall(sentence.text) if self.options.letter(letter)
@@ -632,9 +659,13 @@ class MultiChoice(Choice):
             for gap in gaps
         ):
             return None
+        return self._all_but(sentence, named, found[0].start, found[-1].end)
+
+    def _all_but(self, sentence: Sentence, named: Sequence[str | None], start: int, end: int) -> Found | None:
+        """Return the options that a sentence names, or all but these: `Everything except A and D`."""
         if sentence.has("except"):
             named = [letter for letter in self.options.letters if letter not in named] if sentence.has("every") else []
-        return Found(self._ordered(named), found[0].start, found[-1].end) if named else None
+        return Found(self._ordered(named), start, end) if named else None
 
     def anywhere(self, text: str) -> Found | None:
         """Return the options of the only list of a reply, or the ticked rows of its table, if each is one."""
@@ -643,12 +674,6 @@ class MultiChoice(Choice):
         if block is None or not all(letters) or not 0 < len(set(letters)) < len(self.options.letters):
             return None  # one that lists all options may only repeat them
         return Found(self._ordered(letters), block.start, block.end)
-
-    def _row_option(self, item: str) -> str | None:
-        """Return the option that a line or row names, by letter, text or both: `A square`."""
-        head, _, rest = item.partition(" ")
-        both = {super(MultiChoice, self).parse(part) for part in (head, rest)} if rest else set()
-        return super().parse(item) or (both.pop() if len(both) == 1 else None)
 
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if the same options are named, in any order."""

@@ -24,13 +24,17 @@ MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
 _MARK = re.compile(r"\s*(?:(?P<number>\(?\d{1,3}[.)])|[-*•·–])\s+(?=\S)")
 _ARROWS = r"\s*(?:→|->|=>|⇒|>)\s*"
 _SEPARATORS = (r"\s*\n\s*", _ARROWS, r"\s*[;；]\s*", r"\s*[|｜]\s*", r"\s*[,，、،]\s*")
+_DASH = re.compile(r"\s+[-–—]\s+")
 _LINE = re.compile(r"[^\n]+")
 _ITEM = re.compile(
-    r"\s*\|(?P<cells>.+)\|\s*|\s*(?P<number>\(?\d{1,3}[.)]\s+)?(?:[-*•·–]\s+)?(?P<item>[^|\n]*[^\s|.:!?。：！？])\s*"
+    r"\s*\|(?P<cells>.+)\|\s*|\s*(?P<number>\(?\d{1,3}(?:st|nd|rd|th)?[.):]\s+)?(?:[-*•·–]\s+)?(?P<item>[^|\n]*[^\s|.:!?。：！？]|[^|\n:]{1,80}:\s[^|\n]*[^\s|:?：？])\s*"
 )
-"""A row of a table, or a line of a list, which ends as no sentence and no lead does."""
+"""A row of a table, or a line of a list, which is no sentence and no lead, or an item with a remark: `A: True, it has four.`"""
+_SENTENCE = tuple(".!。！")
 _TICKED, _CROSSED = frozenset("✅✔☑✓"), frozenset("❌✗✘☒✖✕")
 _NO_TICK = dict.fromkeys(map(ord, _TICKED | _CROSSED | {"\ufe0f"}))
+_BROKEN_OFF = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•])\s*")
+_REMARK_ENDS = re.compile(r"[,.;:]")
 _HEAD = re.compile(r"\s*:\s|\s[-–—]\s|\s\(")
 """What stands between an item and a remark on it."""
 MOST_WORDS = 6
@@ -69,6 +73,7 @@ class Block(NamedTuple):
 
     items: list[str]
     is_numbered: bool
+    is_ticked: bool
     start: int
     end: int
 
@@ -89,6 +94,8 @@ def block_in(text: str) -> Block | None:
         return None
     rows, start, end = blocks[0], blocks[0][0].start(), blocks[0][-1].end()
     before, after = sentences(text, 0, start), sentences(text, end, len(text))
+    if _BROKEN_OFF.fullmatch(text, end):
+        return None
     if any(one.has("negation", "wrong", "correction", "refusal") for one in (*before, *after)):
         return None
     if any(one.has("hedge", "or") or one.asks for one in before) or any(
@@ -104,10 +111,10 @@ def block_in(text: str) -> Block | None:
     ticks = [_is_ticked(row) for row in parts]
     if None not in ticks:
         parts = [row for row, is_ticked in zip(parts, ticks, strict=True) if is_ticked]
-    elif any(len(row) > 1 for row in cells):
+    elif any(len(row) > 1 or row[0].endswith(_SENTENCE) for row in cells):
         return None
     heads = [undressed(row[0].translate(_NO_TICK)) for row in parts]
-    return Block(heads, all(row["number"] for row in rows), start, end)
+    return Block(heads, all(row["number"] for row in rows), None not in ticks, start, end)
 
 
 def _is_ticked(parts: Sequence[str]) -> bool | None:
@@ -115,7 +122,7 @@ def _is_ticked(parts: Sequence[str]) -> bool | None:
     signs = set("".join(parts))
     if signs & (_TICKED | _CROSSED):
         return not signs & _CROSSED
-    said = {undressed(part.rstrip(")")).lower() for part in parts[1:]}
+    said = {undressed(_REMARK_ENDS.split(part)[0].rstrip(")")).lower() for part in parts[1:]}
     is_yes, is_no = (not said.isdisjoint(single_words(table)) for table in ("yes", "no"))
     return is_yes if is_yes != is_no else None
 
@@ -147,6 +154,8 @@ class Listing(AnswerType):
             parts = [part for part in re.split(separator, text) if part]
             if len(parts) > 1:
                 break
+        if len(parts) == 1 and len(dashed := _DASH.split(text)) > 2:
+            return _items(dashed)
         if separator in _SEPARATORS[2:]:
             parts[-1:] = [part for text in parts[-1:] for part in _AND.split(text) if part]
         return _items(parts, separator == _ARROWS)
@@ -189,8 +198,9 @@ class Listing(AnswerType):
             ),
             0,
         )
-        if at < 2:
-            return None
+        verbs = [one.after for one in sentence.phrases if one.table == "shows"]
+        if at < 2 or not (words[at - 1].text == ":" or any(verb <= at for verb in verbs)):
+            return None  # `The bowl holds apples` has another verb
         start, end = words[at].start, words[-1].end
         return Found(sentence.text[start:end], start, end)
 

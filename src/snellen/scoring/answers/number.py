@@ -177,7 +177,7 @@ class Number(AnswerType):
             return found
         found = [one for one in found if not in_brackets(sentence.text, one.start)] or found
         percents = [one for one in found if sentence.text[one.end : one.end + 2].strip()[:1] == "%"]
-        if percents and _PERCENT.search(self.context.question):
+        if percents and asks_percent(self.context.question):
             found = percents
         return (
             self._of_them(sentence, found)
@@ -529,6 +529,11 @@ def _shortly_before(text: str, place: int) -> str:
 def decimal_of(question: str) -> str:
     """Return the decimal sign of the language of a question: a point in English and where no other language is told."""
     return "," if language_of(words_in(question[:300])) not in ("", "en") else "."
+
+
+def asks_percent(question: str) -> bool:
+    """Return True for a question that speaks of per cent."""
+    return _PERCENT.search(question) is not None
 
 
 def is_below_zero(text: str, start: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -251,7 +252,18 @@ class Truth(AnswerType):
         ends = [word.end for word in part.words if word.text in (",", ";", ":")]
         concludes = bool(sentence.concluding) or sentence.opens("conclusion") or words[0].text in _GIVEN
         concludes = concludes or any(word.text in _INDEED for word in words)
-        for clause in (part, part.conclusion, *(Sentence(part.text, end, len(part.text)) for end in ends[-1:])):
+        cuts = [
+            word.start
+            for word, behind in itertools.pairwise(part.words)
+            if word.text == ";" or (word.text == "," and behind.text in _BESIDE)
+        ]
+        pieces = [Sentence(part.text, start, end) for start, end in itertools.pairwise((0, *cuts, len(part.text)))]
+        concluded = part.conclusion
+        for clause in (
+            *pieces,
+            *([concluded] if concluded is not part else []),
+            *(Sentence(part.text, end, len(part.text)) for end in ends[-1:]),
+        ):
             if self._restates(clause, claim, concludes):
                 return Found((_negations(clause) % 2 == 0) != negative, 0, len(sentence.text))
         return None
@@ -296,6 +308,10 @@ _MEDIA = terms(
 """Nouns of what is shown, which a restated claim may leave out."""
 _GIVEN = terms("since because given as da weil puisque como dado poiché")
 _INDEED = terms("indeed actually tatsächlich wirklich effectivement efectivamente 确实 確かに")
+_BESIDE = single_words("and") | terms(
+    "but while whereas aber während mais tandis pero mientras ma mentre mas enquanto а но"
+)
+"""Words of a clause that speaks of something else: `The light is red, and the green one is for pedestrians`."""
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = terms(": , → = a so say think towards toward guess believe therefore it's that's thus hence ， ：")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from snellen.errors import DataError
 from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed_span
+from snellen.scoring.answers.number import asks_percent
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered, two_answers
 from snellen.scoring.extract.declared import declared
@@ -99,6 +101,14 @@ def type_for(kind: str, context: AnswerContext) -> AnswerType:
 
 def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Reading:
     """Read a reply as an answer of a type; `accepted` answers are looked at by the first stage alone."""
+    reading = _read_as(kind, reply, accepted)
+    is_share = kind.kind == "number" and reading.value and not asks_percent(kind.context.question)
+    if is_share and any("%" in reply[start : end + 2] for start, end in reading.places):
+        return reading._replace(also=(str(Decimal(repr(reading.value)) / 100),))  # `15 %` is 0.15, too
+    return reading
+
+
+def _read_as(kind: AnswerType, reply: str, accepted: Sequence[str]) -> Reading:
     is_short = len(reply) <= _LONGEST and (not holds_thinking(reply) or reply.strip() in accepted)
     if is_short and (reading := _verbatim(kind, reply, (0, len(reply)), accepted)) is not None:
         return reading
@@ -140,7 +150,8 @@ def _staged(said: Visible, kind: AnswerType) -> Reading | None:
             or declared(said, kind)
             or (None if is_row else short(said, kind) or prose(said, kind))
         )
-    return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
+    ticked = _anywhere(said, kind) if isinstance(kind, Choice) else None
+    return declared(said, kind) or ticked or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
 
 
 def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
