@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
-from snellen.scoring.answers.listing import block_in
+from snellen.scoring.answers.listing import block_in, may_be_ticked
 from snellen.scoring.answers.number_words import languages, ordinal
 from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
@@ -460,7 +460,7 @@ class Choice(AnswerType):
 
     def anywhere(self, text: str) -> Found | None:
         """Return the option whose line alone is ticked in a list or table of options."""
-        block = block_in(text)
+        block = block_in(text) if may_be_ticked(text) else None
         letter = (
             self._row_option(block.items[0])
             if block is not None and block.is_ticked and len(block.items) == 1

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
@@ -78,11 +78,24 @@ class Block(NamedTuple):
     end: int
 
 
+@cache
+def _tick() -> re.Pattern[str]:
+    said = "|".join(map(re.escape, single_words("yes") | single_words("no")))
+    return re.compile(rf"[{''.join(_TICKED | _CROSSED)}]|[:|] {{0,2}}(?:{said})(?![^\W_])", re.IGNORECASE)
+
+
+def may_be_ticked(text: str) -> bool:
+    """Return True for a text with ticks or crosses, or yes and no behind a colon or in a cell."""
+    return _tick().search(text) is not None
+
+
 def block_in(text: str) -> Block | None:
     """Return the only list of two lines or more, or table, of a text in which no other sentence denies or doubts; of ticked lines those.
 
     A table has one column beside numbers and ticks.
     """
+    if "\n" not in text:
+        return None
     blocks: list[list[re.Match[str]]] = []
     for line in _LINE.finditer(text):
         item = _ITEM.fullmatch(text, line.start(), line.end())

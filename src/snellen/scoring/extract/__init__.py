@@ -159,7 +159,7 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
 
     What stands before the word may be what no rule can tell; behind it many things stand that are no answer (`3 or so`).
     """
-    if isinstance(kind, Text) or kind.kind in ("list", "formula", "json", "judged") or not _ORS.search(reply):
+    if isinstance(kind, Text) or kind.kind in ("list", "formula", "json", "judged"):
         return False
     negations = () if kind.kind == "truth" else ("negation", "no")
     for start, end in reading.places:
