@@ -150,8 +150,9 @@ def _staged(said: Visible, kind: AnswerType) -> Reading | None:
             or declared(said, kind)
             or (None if is_row else short(said, kind) or prose(said, kind))
         )
-    ticked = _anywhere(said, kind) if isinstance(kind, Choice) else None
-    return declared(said, kind) or ticked or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
+    if isinstance(kind, Choice):  # the tick beside one option decides before what is said of each
+        return declared(said, kind) or _anywhere(said, kind) or short(said, kind) or prose(said, kind)
+    return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
 
 
 def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
