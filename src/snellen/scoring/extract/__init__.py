@@ -29,6 +29,8 @@ __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_f
 
 KINDS = tuple(BUILT_IN)
 _LONGEST = 80
+_ONE_VALUE = frozenset(("choice", "multi-choice", "choice_text", "truth", "count", "number", "quantity", "date", "time"))
+"""Kinds whose values are told in prose, of which an `or` leaves none."""
 _AFTER = re.compile(r"(?:[^\w\-+(\[\"'$#.]|\.(?!\d)|-(?=\s))*")
 """Signs behind a word of correction that are no part of the answer behind it."""
 
@@ -160,7 +162,7 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
 
     What stands before the word may be what no rule can tell; behind it many things stand that are no answer (`3 or so`).
     """
-    if isinstance(kind, Text) or kind.kind in ("list", "formula", "json", "judged"):
+    if kind.kind not in _ONE_VALUE:
         return False
     negations = () if kind.kind == "truth" else ("negation", "no")
     for start, end in reading.places:
