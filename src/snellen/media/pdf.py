@@ -13,7 +13,9 @@ from math import ceil, isfinite
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from snellen.errors import MediaError, MissingExtraError
 from snellen.installation import install_hint
@@ -115,6 +117,23 @@ def measure(document: Blob, name: str) -> Document:
         except RuntimeError as error:
             raise MediaError(f"{name}: a page cannot be read: {error}", "Fetch or write the file again.") from error
     return Document(blake2b(data, digest_size=8).hexdigest(), sizes)
+
+
+def drawn_pages(data: bytes, name: str, dpi: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield each page of a PDF as red, green, blue and alpha, [height, width, 4], with nothing behind it.
+
+    What covers a pixel in part gives it its whole colour. PDFium is locked until the last page was taken.
+
+    Raises MediaError, MissingExtraError, as `measure` does.
+    """
+    with _opened(data, name) as pdf:
+        try:
+            for page in pdf:
+                bitmap = page.render(scale=dpi / POINTS, fill_color=(0, 0, 0, 0), rev_byteorder=True)
+                yield bitmap.to_numpy().copy()
+                bitmap.close()
+        except (RuntimeError, ValueError) as error:
+            raise MediaError(f"{name}: a page cannot be rendered: {error}", "Write the file again.") from error
 
 
 def _data(document: Blob, name: str) -> bytes:

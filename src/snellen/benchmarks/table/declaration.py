@@ -259,7 +259,7 @@ Comparison: TypeAlias = Literal[
     "option", "text", "number", "pair", "contains", "contains-formula", "anls", "vqa-score", "relaxed", "exact",
     "formula", "letters", "nearest-option", "only-letter", "within", "in-gold", "typed", "typed-exact", "typed-as-written",
     "marked-letter",
-    "edit", "teds", "teds-of-mapping", "outline", "page", "page-parse", "letters-or-page", "letters-only", "fields", "count-share", "iou",
+    "edit", "teds", "teds-of-mapping", "outline", "page", "page-parse", "page-parse-cdm", "cdm", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
     "opening-word", "moment", "slake", "mmmu-open", "mmvu",
@@ -380,7 +380,7 @@ MetricName: TypeAlias = Literal[
     "attempted", "correct-if-attempted", "attempted-f", "token-recall", "answerable-f1", "answerable-f1-of-all",
     "iou", "accuracy@0.25", "accuracy@0.3", "accuracy@0.5", "accuracy@0.7", "accuracy@0.75", "accuracy@0.9", "centre-in-box", "coco-map", "coco-ap50",
     "centre_in_box", "coco_map", "coco_ap50",
-    "text-edit", "formula-edit", "table-edit", "order-edit", "table-teds", "table-teds-structure",
+    "text-edit", "formula-edit", "formula-cdm", "table-edit", "order-edit", "table-teds", "table-teds-structure",
 ]  # fmt: skip
 
 
@@ -394,7 +394,7 @@ class Report(Strict, frozen=True):
             their harmonic mean `attempted-f`; of rules with `recall` also `token-recall`; of boxes and moments `iou`,
             `accuracy@0.25`, `@0.3`, `@0.5`, `@0.7`, `@0.75`, `@0.9`, `centre_in_box`, `coco_map`, `coco_ap50` (the last
             three with hyphens too); of `page-parse` `text-edit`, `formula-edit`, `table-edit`, `order-edit` (lower is
-            better), `table-teds`, `table-teds-structure`; `answerable-f1` (MMLongBench-Doc's) and `answerable-f1-of-all`
+            better), `table-teds`, `table-teds-structure`, and of `page-parse-cdm` also `formula-cdm`; `answerable-f1` (MMLongBench-Doc's) and `answerable-f1-of-all`
             (its precision counts the score of all replies other than `Not answerable`).
         positive: the positive answer of f1, precision and recall.
         negative: of `answerable-f1`: column to value of the questions that have no answer.
@@ -408,7 +408,7 @@ class Report(Strict, frozen=True):
         sum_over: a column; the figure is the sum over its values, over `only` these.
         only: see `sum_over`.
         only_where: column to value: only such rows count.
-        average: names of figures; this one is their mean.
+        average: names of figures; this one is their mean, in which distances beside other figures count as 1 less them.
         add: names of figures; this one is their sum.
         gain: names of two figures, after and before: (after - before) / (1 - before). Rows of one declared group are
             drawn together.

@@ -17,7 +17,7 @@ from snellen.benchmarks.table.declaration import Report
 from snellen.benchmarks.table.score_columns import GOLD, READ, Mask, ScoreColumns
 from snellen.scoring.grounding import CENTRE, IOU
 from snellen.scoring.rules.generalised import NOT_ANSWERABLE
-from snellen.scoring.rules.page_parse import WORST
+from snellen.scoring.rules.page_parse import CDM, WORST
 from snellen.scoring.rules.short_answers import WORD_RECALL
 from snellen.scoring.rules.video import group_score
 
@@ -97,7 +97,13 @@ class FigureBuilder:
             if report.gain:
                 self.groups.update(self.table.groups)
                 return _gain(*parts)
-            return _sum(parts) if report.add else _mean(parts, every=True)
+            if report.add:
+                return _sum(parts)
+            apart = [WORST.get(self._metric_of(name)) == 1.0 for name in report.average]
+            mixed = any(apart) and not all(apart)
+            return _mean(
+                [_less(part) if mixed and far else part for part, far in zip(parts, apart, strict=True)], every=True
+            )
         if report.all_in:
             right, first = self.values_in_groups(report, rows)
             return self._ratio(right, first.astype(np.float64))
@@ -118,6 +124,8 @@ class FigureBuilder:
         """Return a mask of the rows that count: of a part of pages those that have it, and those without a reply."""
         if metric not in WORST:
             return self.table.counted
+        if metric == CDM and np.any(self.table.filled("formula-edit") & ~self.table.filled(metric)):
+            return np.zeros_like(self.table.counted)  # TeX was missing, for all pages or for some
         without = ~np.any([self.table.filled(name) for name in WORST], axis=0)
         mask: Mask = self.table.counted & (self.table.filled(metric) | without)
         return mask
@@ -133,8 +141,11 @@ class FigureBuilder:
         return (numbers >= least).astype(np.float64) if least else numbers
 
     def _named(self, name: str, rows: Mask) -> Formula:
+        return self.formula(self.reports[name], self._metric_of(name), rows)
+
+    def _metric_of(self, name: str) -> str:
         report = self.reports[name]
-        return self.formula(report, dict(zip(report.names, report.metrics, strict=False)).get(name, "accuracy"), rows)
+        return dict(zip(report.names, report.metrics, strict=False)).get(name, "accuracy")
 
     def values_in_groups(self, report: Report, rows: Mask) -> tuple[Floats, Mask]:
         """Return the value of each group of a report at its first row, 0 elsewhere, and a mask of the first rows.
@@ -274,6 +285,11 @@ def _sum(parts: Sequence[Formula]) -> Formula:
         return np.sum([part(sums) for part in parts], axis=0) if parts else np.full(len(sums), np.nan)
 
     return total
+
+
+def _less(part: Formula) -> Formula:
+    """Return 1 less a figure."""
+    return lambda sums: 1 - part(sums)
 
 
 def _gain(after: Formula, before: Formula) -> Formula:

@@ -28,6 +28,7 @@ from snellen.scoring.rules import (
     chinese_answers,
     documents,
     final_answers,
+    formula_matching,
     generalised,
     lmms_eval,
     page_parse,
@@ -76,6 +77,8 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "outline": documents.outline_similarity,
     "page": documents.page_similarity,
     "page-parse": page_parse.page_value,
+    "page-parse-cdm": partial(page_parse.page_value, with_cdm=True),
+    "cdm": formula_matching.cdm,
     "fields": documents.fields_share,
     "count-share": documents.count_share,
     "contains-or-anls": documents.contained_or_similar,
@@ -107,7 +110,7 @@ def scorers(rule: ScoreRule) -> dict[str, Scorer]:
 
 def profiles_of(rule: ScoreRule) -> dict[str, str]:
     """Return the profiles of a rule, with one line each."""
-    strict = OF_PAGES if rule.equals == "page-parse" else {}
+    strict = OF_PAGES if rule.equals in ("page-parse", "page-parse-cdm") else {}
     of_inspect = {f"{INSPECT}{one.name}": _about_inspect(one) for one in rule.inspect}
     found = of_inspect | PROFILES | strict | (AUTHORS if rule.has("authors") else {})
     return {**found, **BY_JUDGE} if rule.has(JUDGE) else found

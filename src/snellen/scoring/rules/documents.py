@@ -18,12 +18,14 @@ from msgspec import Struct
 
 from snellen.errors import MissingExtraError
 from snellen.installation import install_hint
+from snellen.scoring.rules.formula_boxes import require_tex
 from snellen.scoring.rules.vlmevalkit import literal
 
 NEEDED = {
     **dict.fromkeys(("teds", "teds-of-mapping"), ("apted", "lxml")),
     "outline": ("apted",),
-    "page-parse": ("apted", "lxml", "pylatexenc"),
+    **dict.fromkeys(("page-parse", "page-parse-cdm"), ("apted", "lxml", "pylatexenc")),
+    "cdm": ("pypdfium2",),
     **dict.fromkeys(("page", "letters-or-page"), ("nltk", "jieba")),
 }
 """Comparison to the packages that it needs, which the extra `documents` brings."""
@@ -57,6 +59,8 @@ def require_packages(comparisons: Iterable[str]) -> None:
         if missing := [package for package in NEEDED[name] if find_spec(package) is None]:
             message = f'equals = "{name}" needs {" and ".join(missing)}, which {"is" if len(missing) == 1 else "are"} not installed'
             raise MissingExtraError(message, install_hint("documents"))
+        if name == "cdm":
+            require_tex()
         if "nltk" in NEEDED[name] and not _has_wordnet():
             message = f'equals = "{name}" has METEOR, which needs WordNet, and NLTK does not find it'
             raise MissingExtraError(message, "Fetch it with: python -m nltk.downloader wordnet")

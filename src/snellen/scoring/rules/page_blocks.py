@@ -38,11 +38,12 @@ _TABLE = re.compile("(<table[^<>]*>)|</table>")
 
 
 class Block(Struct, frozen=True):
-    """A block of a reply, with the place by which blocks are ordered."""
+    """A block of a reply, with the place by which blocks are ordered; of a formula also as it is written."""
 
     kind: BlockKind
     place: int
     text: str
+    source: str = ""
 
 
 def blocks(page: str) -> list[Block]:
@@ -69,7 +70,8 @@ def blocks(page: str) -> list[Block]:
     for start, end in _spans(page, _FORMULA):
         text = "".join(page[start:end].split())
         inner = next((text[first:last] for first, last in _spans(text, _INLINE_IN)), None)
-        found.append(Block("formula", start, _changed(text, _INLINE_IN, lambda part: f"\\[{_inside(part)}\\]")))
+        changed = _changed(text, _INLINE_IN, lambda part: f"\\[{_inside(part)}\\]")
+        found.append(Block("formula", start, changed, page[start:end]))
         if inner is None or (inner.startswith("$$") and _inside(inner)):
             displayed.append((start, end))
     page = _blanked(page, displayed)

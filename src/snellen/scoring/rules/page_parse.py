@@ -1,7 +1,7 @@
 """Figures of a page that a model wrote as Markdown: text, formulas, tables and reading order.
 
-Source: as in `page_blocks`; a page record is one of OmniDocBench's file. Formulas are compared as text: CDM renders both with
-LaTeX, and is not computed.
+Source: as in `page_blocks`; a page record is one of OmniDocBench's file. Formulas are compared as text, and from version 1.5 on
+also by CDM, as `formula_matching` has it: the mean over a page's gold formulas, each with its partner in the reply.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from snellen.scoring.rules.documents import table_similarity
+from snellen.scoring.rules.formula_boxes import missing_of_tex
+from snellen.scoring.rules.formula_colours import bare
+from snellen.scoring.rules.formula_matching import likenesses
 from snellen.scoring.rules.page_blocks import (
     COUNTED,
     PARTS,
@@ -27,9 +30,10 @@ from snellen.scoring.rules.page_blocks import (
 from snellen.scoring.rules.page_matching import Pair, quick_match, simple_match
 from snellen.scoring.rules.vlmevalkit import literal
 
+CDM = "formula-cdm"
 WORST: Mapping[str, float] = {
     **dict.fromkeys(("text-edit", "formula-edit", "table-edit", "order-edit"), 1.0),
-    **dict.fromkeys(("table-teds", "table-teds-structure"), 0.0),
+    **dict.fromkeys(("table-teds", "table-teds-structure", CDM), 0.0),
 }
 """Figure of a page to its worst value; distances are the better the lower."""
 MOST_REPLY, MOST_BLOCKS = 200_000, 2_000
@@ -37,7 +41,7 @@ MOST_REPLY, MOST_BLOCKS = 200_000, 2_000
 
 
 class PageValue(float):
-    """The mean of a page's figures, distances d as 1 - d, without the distance of tables and TEDS of their structure.
+    """The mean of a page's figures, distances d as 1 - d, without the distance of tables, TEDS of their structure and CDM.
 
     Attributes:
         figures: name to value, of what the page has.
@@ -62,23 +66,28 @@ class _Lines(Struct):
 
     Attributes:
         texts: [n], none of them empty.
+        sources: [n] formulas as they are written.
         counted: [n] False for a category that is matched alone.
         places: [all blocks]; as in the evaluator, block n takes the place of the n-th, whether or not that has text.
     """
 
     texts: list[str]
+    sources: list[str]
     counted: list[bool]
     places: list[float]
 
 
-def page_value(reply: str, gold: str) -> PageValue:
-    """Return the figures of a reply for a page record in JSON. Raises ValueError for any other text."""
+def page_value(reply: str, gold: str, *, with_cdm: bool = False) -> PageValue:
+    """Return the figures of a reply for a page record in JSON, CDM among them where TeX is installed.
+
+    Raises ValueError for any other text.
+    """
     record = _record(gold)
     found = [] if len(reply) > MOST_REPLY else blocks(reply)
     if len(reply) > MOST_REPLY or len(found) > MOST_BLOCKS:
-        empty = page_figures([], record)
+        empty = page_figures([], record, with_cdm=with_cdm)
         return PageValue.of({name: WORST[name] for name in empty}, "too large to compare")
-    return PageValue.of(page_figures(found, record))
+    return PageValue.of(page_figures(found, record, with_cdm=with_cdm))
 
 
 def page_parts(record: Any) -> list[str]:
@@ -108,12 +117,13 @@ def _counts(block: GoldBlock, part: str) -> bool:
     return part != "text" or block.category in COUNTED
 
 
-def page_figures(found: Sequence[Block], record: Mapping[str, Any]) -> dict[str, float]:
+def page_figures(found: Sequence[Block], record: Mapping[str, Any], *, with_cdm: bool = False) -> dict[str, float]:
     """Return the figures of the blocks of a reply, of what the page has.
 
     `text-edit`, `formula-edit`, `table-edit`: edits over the signs of the longer text of each pair, summed over pairs;
     `table-teds` and `table-teds-structure`: means over tables, which may be below 0; `order-edit`: edits between the gold
-    blocks' order and that in which the reply has them, by the longer list. LaTeX tables are not scored.
+    blocks' order and that in which the reply has them, by the longer list; `formula-cdm`: mean over gold formulas. LaTeX tables
+    are not scored.
     """
     figures: dict[str, float] = {}
     gold, reply = _gold_lines(record, "text"), _reply_lines(found, "text")
@@ -130,23 +140,35 @@ def page_figures(found: Sequence[Block], record: Mapping[str, Any]) -> dict[str,
         pairs = quick_match(gold.texts, reply.texts)
     except ValueError:
         pairs = simple_match(gold.texts, reply.texts)
-    figures |= _edits("formula-edit", [pair for pair in pairs if pair.gold], gold, reply)
+    pairs = [pair for pair in pairs if pair.gold]
+    figures |= _edits("formula-edit", pairs, gold, reply)
+    if with_cdm and pairs and not missing_of_tex():
+        sources = [
+            (
+                " ".join(bare(reply.sources[at]) for at in pair.reply),
+                " ".join(bare(gold.sources[at]) for at in pair.gold),
+            )
+            for pair in pairs
+        ]
+        figures[CDM] = sum(likenesses(sources)) / len(sources)
     return figures | _tables(found, record)
 
 
 def _gold_lines(record: Mapping[str, Any], part: str) -> _Lines:
-    bare = bare_text if part == "text" else bare_formula
-    lines = [(block, bare(block.text)) for block in gold_blocks(record, part)]
+    strip = bare_text if part == "text" else bare_formula
+    lines = [(block, strip(block.text)) for block in gold_blocks(record, part)]
     kept = [(block, text) for block, text in lines if text]
     counted = [_counts(block, part) for block, _ in kept]
-    return _Lines([text for _, text in kept], counted, [block.order for block, _ in lines])
+    texts, sources = [text for _, text in kept], [block.text for block, _ in kept]
+    return _Lines(texts, sources, counted, [block.order for block, _ in lines])
 
 
 def _reply_lines(found: Iterable[Block], part: str) -> _Lines:
-    bare = bare_text if part == "text" else bare_formula
-    lines = [(block.place, bare(block.text)) for block in found if block.kind == part]
-    texts = [text for _, text in lines if text]
-    return _Lines(texts, [True] * len(texts), [place for place, _ in lines])
+    strip = bare_text if part == "text" else bare_formula
+    lines = [(block, strip(block.text)) for block in found if block.kind == part]
+    kept = [(block, text) for block, text in lines if text]
+    texts, sources = [text for _, text in kept], [block.source or block.text for block, _ in kept]
+    return _Lines(texts, sources, [True] * len(texts), [block.place for block, _ in lines])
 
 
 def _edits(name: str, pairs: Iterable[Pair], gold: _Lines, reply: _Lines) -> dict[str, float]:
