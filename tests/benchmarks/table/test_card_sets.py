@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import snellen
 from servers.oracle import OracleServer
 from snellen.benchmarks import registry
+from snellen.benchmarks.table import catalogue_benchmarks
 from snellen.benchmarks.table.entries import entry
 from snellen.cli import main
+from snellen.scoring.rules import page_parse
 from snellen.scoring.rules.final_answers import final_answer, formula_equal, last_box, nearest_option, typed_equal
 from snellen.types import Metric
 from stopwatch import is_done_within
@@ -285,6 +287,34 @@ def test_the_figures_of_ocrbench_v2_are_means_of_abilities_and_lmms_evals_means_
     assert value(figures, "Chinese") == pytest.approx((1 + 0) / 2)
     assert value(figures, "English over rows") == pytest.approx((page + 1 + 0.75 + 1 + 1.5 + 3 + 2) / 12)
     assert value(figures, "accuracy/en text recognition") == pytest.approx(page / 2)
+
+
+def test_the_overall_of_omnidocbench_is_the_mean_of_text_tables_and_formulas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_parse, "missing_of_tex", lambda: "")
+    monkeypatch.setattr(page_parse, "likenesses", lambda pairs: [0.25 * bool(reply) for reply, _ in pairs])
+    figures = run("omnidocbench", tmp_path, wrong={1})[0].figures("strict")["strict"]
+    text, teds, formula = (value(figures, name) for name in ("text-edit", "table-teds", "formula-cdm"))
+    assert (text, formula) == (1 / 4, 0.25 * 3 / 4)
+    overall = next(figure for figure in figures if figure.name == "overall")
+    assert overall.value == pytest.approx(100 * ((1 - text) + teds + formula) / 3)
+    assert not overall.lower_is_better
+
+
+def test_without_tex_the_overall_of_omnidocbench_is_left_out_and_the_run_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (page_parse, catalogue_benchmarks):
+        monkeypatch.setattr(module, "missing_of_tex", lambda: "no pdflatex")
+    drawn = draw(entry("omnidocbench"), tmp_path)
+    with OracleServer(lambda request: drawn.right[request.images[0]](request)) as server:
+        words = ["--data", str(drawn.path), "--images", str(drawn.images), "--base-url", server.url]
+        assert main(["run", "omnidocbench", "--model", "api:oracle", "--out", str(tmp_path / "run"), *words]) == 0
+    said = capsys.readouterr()
+    assert "formula-cdm and what is made of it are left out: no pdflatex. Install TeX Live" in said.err + said.out
+    assert "│ formula-edit" in said.out
+    assert "│ formula-cdm" not in said.out and "│ overall" not in said.out
 
 
 @pytest.mark.parametrize(

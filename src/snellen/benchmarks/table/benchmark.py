@@ -51,8 +51,6 @@ from snellen.scoring.coordinates import COORDINATES, COORDINATES_BY, REPLY_SPACE
 from snellen.scoring.grounding import ALL_INSIDE, BOX_FOR_POINT, GOLD_SPACE, SENT_SIZE
 from snellen.scoring.rubric import CRITERIA, Rubric, criteria_of, load_rubric
 from snellen.scoring.rules.documents import require_packages
-from snellen.scoring.rules.formula_boxes import INSTALL, missing_of_tex
-from snellen.scoring.rules.page_parse import CDM
 from snellen.scoring.scorers import TEXT_LEVEL, UNJUDGED, is_reference
 from snellen.sources.hub import HUB
 from snellen.types import MediaSettings, Prompt, Sample
@@ -205,11 +203,7 @@ def _notices(surveyed: Survey) -> list[str]:
     """Return what is said before a run without a judge."""
     count = surveyed.kinds["judged"]
     golds = "1 gold is a free text" if count == 1 else f"{count:,} golds are free texts"
-    lines = [f"{golds}: {UNJUDGED}"] if count else []
-    wants_cdm = "page-parse-cdm" in comparisons_of(surveyed.rules.declaration.score or ScoreRule())
-    if wants_cdm and (missing := missing_of_tex()):
-        lines.append(f"{CDM} and what is made of it are left out: {missing}. {INSTALL}")
-    return lines
+    return [f"{golds}: {UNJUDGED}"] if count else []
 
 
 def _rubric(rule: ScoreRule, base: Path) -> Callable[[Sample], Rubric | None]:

@@ -16,6 +16,8 @@ from snellen.benchmarks.table.entries import entry, published
 from snellen.benchmarks.table.figures import OF_COCO
 from snellen.benchmarks.table.official import address_of, digest_fault, is_here, missing_data
 from snellen.benchmarks.table.survey import opened
+from snellen.scoring.rules.formula_boxes import INSTALL, missing_of_tex
+from snellen.scoring.rules.page_parse import CDM
 
 
 def find(name: str) -> Benchmark:
@@ -85,7 +87,7 @@ def declared_benchmark(
 
 
 def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]:
-    """Return what is odd about the data: another table than the declared one, or another number of rows."""
+    """Return what is odd: another table than the declared one, another number of rows, or a figure that cannot be computed."""
     lines = []
     source = declared.source
     path = data.path
@@ -95,6 +97,8 @@ def notices(declared: Declaration, data: Data, base: Path = Path()) -> list[str]
         lines.append(f"{path.name} is another table than the declared one: {fault}; published figures may not compare")
     if find_spec("pycocotools") is None and any(set(OF_COCO) & set(report.metrics) for report in declared.report):
         lines.append("COCO's average precision needs pycocotools: pip install 'snellen[grounding]'")
+    if any(CDM in report.metrics for report in declared.report) and (missing := missing_of_tex()):
+        lines.append(f"{CDM} and what is made of it are left out: {missing}. {INSTALL}")
     there = _rows(declared, data, base)
     if source.rows is not None and there != source.rows:
         lines.append(f"the table has {there:,} rows; {source.rows:,} are known of {declared.name}")

@@ -19,7 +19,7 @@ from snellen.benchmarks.table.summary import odd_share
 from snellen.scoring import metrics, statistics
 from snellen.scoring.areas import average_precision, by_content
 from snellen.scoring.grounding import BOXES
-from snellen.scoring.rules.page_parse import WORST
+from snellen.scoring.rules.page_parse import CDM, WORST
 from snellen.scoring.scores import Scores
 from snellen.scoring.statistics.intervals import GROUP, coverage
 from snellen.types import Interval, Metric
@@ -35,12 +35,17 @@ def summary(declared: Declaration) -> Summary:
     """Return the summary of a declaration's reports.
 
     The headline stands first. The shares of replies that could not be read (`invalid`) and of failed requests (`error`)
-    stand last, under every profile.
+    stand last, under every profile. Figures that need TeX are left out without it.
     """
     cells = {name: cell for name, cell in declared.rows.items() if isinstance(cell, Cell)}
     repeated = {name: separator(cell) for name, cell in cells.items() if cell.repeat_row}
     each = {name: separator(cell) for name, cell in cells.items() if cell.each}
     names = {figure: report for report in declared.report for figure in report.names if not report.by}
+    on_tex = {
+        name
+        for name, report in names.items()
+        if CDM in (_metric_of(names[part], part) for part in report.parts or (name,))
+    }
     ordered = sorted(declared.report, key=lambda report: not report.headline)
     positive = declared.score.yes if declared.score is not None else "Yes"
 
@@ -53,7 +58,7 @@ def summary(declared: Declaration) -> Summary:
             figure
             for report in ordered
             for figure in _figures(report, tables[report.over_repeats], names, positive, profile)
-            if figure is not None
+            if figure is not None and not (figure.value is None and figure.name.split("/")[0] in on_tex)
         ]
         figures += odd_share(scores)
         return [*figures, metrics.share(scores, "invalid", "invalid"), metrics.share(scores, "error", "error")]

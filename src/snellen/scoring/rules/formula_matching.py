@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +49,14 @@ def looks(token: str) -> str:
 
 def cdm(reply: str, gold: str) -> float:
     """Return the likeness of a formula of a reply to a gold one, in LaTeX, without or with `$`, `\\[` or `\\(` around it."""
-    return likenesses([(reply, gold)])[0]
+    return likenesses(((reply, gold),))[0]
 
 
-def likenesses(pairs: Sequence[tuple[str, str]]) -> list[float]:
+@lru_cache(maxsize=64)
+def likenesses(pairs: tuple[tuple[str, str], ...]) -> list[float]:
     """Return the likeness of formulas of a reply and gold ones; 0 where either is empty.
 
-    What a reply has is rendered apart from gold formulas.
+    What a reply has is rendered apart from gold formulas. The last ones are kept, since each profile asks for them.
     """
     full = [at for at, pair in enumerate(pairs) if all(map(str.strip, pair))]
     sides = [_rendered([pairs[at][side] for at in full]) for side in (0, 1)]

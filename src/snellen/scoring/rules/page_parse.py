@@ -143,13 +143,13 @@ def page_figures(found: Sequence[Block], record: Mapping[str, Any], *, with_cdm:
     pairs = [pair for pair in pairs if pair.gold]
     figures |= _edits("formula-edit", pairs, gold, reply)
     if with_cdm and pairs and not missing_of_tex():
-        sources = [
+        sources = tuple(
             (
                 " ".join(bare(reply.sources[at]) for at in pair.reply),
                 " ".join(bare(gold.sources[at]) for at in pair.gold),
             )
             for pair in pairs
-        ]
+        )
         figures[CDM] = sum(likenesses(sources)) / len(sources)
     return figures | _tables(found, record)
 
