@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from snellen.scoring.rules import documents, formula_boxes, page_parse
 from snellen.scoring.rules.formula_boxes import Boxes, boxes, missing_of_tex
 from snellen.scoring.rules.formula_colours import Coloured, bare, colour, coloured
 from snellen.scoring.rules.formula_matching import cdm, consistent, likeness, likenesses
+from stopwatch import is_done_within
 
 VALUES = json.loads((Path(__file__).parents[1] / "data" / "cdm_values.json").read_text())
 needs_tex = pytest.mark.skipif(bool(missing_of_tex()), reason=f"NO TeX HERE: {missing_of_tex()}")
@@ -225,3 +227,35 @@ def test_a_formula_without_end_takes_no_longer_than_it_may(monkeypatch: pytest.M
     plain = coloured("x")
     first, second, third = boxes([plain, endless, plain])
     assert first is not None and second is None and third is not None
+    monkeypatch.setattr(formula_boxes, "MOST_ENDED", 2)
+    runs, run = [], formula_boxes._tex
+    monkeypatch.setattr(formula_boxes, "_tex", lambda folder: runs.append(folder) or run(folder))
+    assert boxes([endless] * 40) == [None] * 40
+    assert len(runs) == 2
+
+
+HOSTILE = (
+    "{",
+    "\\sqrt{",
+    "\\hat ",
+    "\\tag ",
+    "\\begin{align}",
+    "\\label{",
+    "\\frac",
+    "\\left(",
+    "x^",
+    "$",
+    "\\mathbf { ",
+    "中",
+    "&",
+)
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_a_long_or_deep_formula_is_taken_apart_in_time(part: str) -> None:
+    def take(text: str) -> None:
+        with suppress(ValueError):
+            coloured(bare(text))
+
+    for signs in (9_900, 200_000):
+        assert is_done_within(5, lambda signs=signs: take(part * (signs // len(part))))  # type: ignore[misc]

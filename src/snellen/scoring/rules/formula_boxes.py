@@ -29,8 +29,9 @@ from snellen.errors import MediaError, MissingExtraError
 from snellen.media.pdf import drawn_pages
 from snellen.scoring.rules.formula_colours import Coloured, colour
 
-MOST_SECONDS, MOST_BYTES, MOST_TOGETHER = 15, 1 << 26, 50
-"""Limits of a run of pdfLaTeX: its time, a file that it writes, and how many formulas it is given."""
+MOST_SECONDS, MOST_BYTES, MOST_TOGETHER, MOST_ENDED = 15, 1 << 26, 50, 6
+"""Limits of a run of pdfLaTeX: its time, a file that it writes, and how many formulas it is given; and after how many runs that
+took too long no other is begun for the same formulas."""
 DPI, MARGIN = 200, 8
 """Pixels an inch, and pixels around a formula that count as its picture."""
 PACKAGES = ("geometry", "booktabs", "amsmath", "upgreek", "amssymb", "xcolor")
@@ -79,24 +80,29 @@ def boxes(formulas: Sequence[Coloured]) -> list[Boxes | None]:
         paper = next(paper for most, paper in _ROOM if len(one.tokens) > most)
         groups.setdefault((paper, one.is_chinese, at if _LASTING.search(one.latex) else -1), []).append(at)
     made: list[Boxes | None] = [None] * len(formulas)
+    ended: list[str] = []
     for (paper, is_chinese, _), places in groups.items():
         for start in range(0, len(places), MOST_TOGETHER):
             some = places[start : start + MOST_TOGETHER]
-            for at, found in zip(some, _together([formulas[at] for at in some], paper, is_chinese), strict=True):
+            for at, found in zip(some, _together([formulas[at] for at in some], paper, is_chinese, ended), strict=True):
                 made[at] = found
     return made
 
 
-def _together(formulas: Sequence[Coloured], paper: int, is_chinese: bool) -> list[Boxes | None]:
+def _together(formulas: Sequence[Coloured], paper: int, is_chinese: bool, ended: list[str]) -> list[Boxes | None]:
     """Return the boxes of formulas by one run, and where one of them disturbs it, of that one and those behind it by others."""
-    found, first = _rendered(formulas, paper, is_chinese)
+    if len(ended) >= MOST_ENDED:
+        return [None] * len(formulas)
+    found, first = _rendered(_document(formulas, paper, is_chinese), [one.tokens for one in formulas], ended)
     if len(formulas) == 1:
         return found or [None]
     if not found and first:  # TeX was ended
-        found = _together(formulas[:first], paper, is_chinese)
+        found = _together(formulas[:first], paper, is_chinese, ended)
     if len(found) < len(formulas):
-        found += _together(formulas[len(found) : len(found) + 1], paper, is_chinese)
-    return [*found, *_together(formulas[len(found) :], paper, is_chinese)] if len(found) < len(formulas) else found
+        found += _together(formulas[len(found) : len(found) + 1], paper, is_chinese, ended)
+    return (
+        [*found, *_together(formulas[len(found) :], paper, is_chinese, ended)] if len(found) < len(formulas) else found
+    )
 
 
 def _document(formulas: Sequence[Coloured], paper: int, is_chinese: bool) -> str:
@@ -114,29 +120,30 @@ def _document(formulas: Sequence[Coloured], paper: int, is_chinese: bool) -> str
     )
 
 
-def _rendered(formulas: Sequence[Coloured], paper: int, is_chinese: bool) -> tuple[list[Boxes | None], int]:
-    """Return the boxes of the first formulas that have a page of their own in one document, and how many these are.
+def _rendered(document: str, tokens: Sequence[Sequence[str]], ended: list[str]) -> tuple[list[Boxes | None], int]:
+    """Return the boxes of the first formulas that have a page of their own in their document, and how many these are.
 
-    Where TeX does not come to an end there are no boxes.
+    Where TeX does not come to an end there are no boxes, and the folder of the run is added to `ended`.
     """
     with tempfile.TemporaryDirectory(prefix="snellen-tex-") as folder:
         source, made = Path(folder) / "formulas.tex", Path(folder) / "formulas.pdf"
-        source.write_text(_document(formulas, paper, is_chinese), encoding="utf-8", errors="replace")
-        _tex(folder)
+        source.write_text(document, encoding="utf-8", errors="replace")
+        if not _tex(folder):
+            ended.append(folder)
         log = source.with_suffix(".log")
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         marks = re.findall(rf"^{MARK} (\d+) (\d+) (\d+)$", text, re.MULTILINE)
         right = (mark == (str(at), marks[0][1], str(at + 1)) for at, mark in enumerate(marks))
         count = max(0, sum(takewhile(bool, right)) - 1)
         with suppress(MediaError, OSError):
-            pages = islice(drawn_pages(made.read_bytes(), "formulas", DPI), len(formulas) + 1)
-            found = [_found(formulas[min(at, len(formulas) - 1)].tokens, page) for at, page in enumerate(pages)]
-            return (found[:count] if len(formulas) > 1 else found if len(found) == 1 else []), count
+            pages = islice(drawn_pages(made.read_bytes(), "formulas", DPI), len(tokens) + 1)
+            found = [_found(tokens[min(at, len(tokens) - 1)], page) for at, page in enumerate(pages)]
+            return (found[:count] if len(tokens) > 1 else found if len(found) == 1 else []), count
         return [], count
 
 
-def _tex(folder: str) -> None:
-    """Run pdfLaTeX on a folder's `formulas.tex`, and end it if it takes too long."""
+def _tex(folder: str) -> bool:
+    """Run pdfLaTeX on a folder's `formulas.tex`; end it and return False if it takes too long."""
     words = ["pdflatex", "-no-shell-escape", *(f"-no-mktex={kind}" for kind in ("tex", "tfm", "pk"))]
     own = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
     env = {**own, "HOME": folder, "openin_any": "p", "openout_any": "p", "SOURCE_DATE_EPOCH": "0"}
@@ -148,10 +155,14 @@ def _tex(folder: str) -> None:
         import resource
 
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
-    with suppress(subprocess.TimeoutExpired):
+    try:
         process.wait(MOST_SECONDS)
-    process.kill()
-    process.wait()
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        process.kill()
+        process.wait()
+    return True
 
 
 def _found(tokens: Sequence[str], page: NDArray[np.uint8]) -> Boxes | None:

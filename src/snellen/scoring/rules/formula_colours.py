@@ -42,7 +42,8 @@ _UNSEEN = re.compile(r"[{}\[\]^_]|\\(?:begin|end)\{.*?\}|\\.*(?:rule|line)|\[[-.
 """Beginnings of tokens that have no colour."""
 _SIZED = re.compile(r"\\[Bb]igg?[glrm]?")
 _COLOUR_STEP, _COLOURS = 15, 18
-MOST_TOKENS = _COLOURS**3 - 32
+MOST_TOKENS, MOST_SIGNS = 5_800, 10_000
+"""Colours of the authors; and signs of a formula, of which a longer one is not rendered."""
 
 
 class Coloured(Struct, frozen=True):
@@ -66,11 +67,13 @@ def bare(text: str) -> str:
     for opening, closing in (("\\[", "\\]"), ("\\(", "\\)")):
         if text.startswith(opening) and text.endswith(closing):
             text = text[2:-2].strip()
-    return re.sub(r"\\tag\s*\*?\s*\{[^{}]*\}|\\no(?:tag|number)", "", text).strip()
+    return re.sub(r"\\tag\s*+(?:\*\s*+)?+\{[^{}]*\}|\\no(?:tag|number)", "", text).strip()
 
 
 def coloured(formula: str) -> Coloured:
-    """Return a formula with colours. Raises ValueError where braces or arguments are missing."""
+    """Return a formula with colours. Raises ValueError where braces or arguments are missing, or it is too long or deep."""
+    if len(formula) > MOST_SIGNS:
+        raise ValueError("too long to render")
     text = formula.replace("\n", " ")
     is_chinese = CHINESE.search(text) is not None
     if is_chinese:
@@ -86,8 +89,10 @@ def coloured(formula: str) -> Coloured:
         tokens = [piece.replace("\\mathrm", "\\text") for piece in tokens]
     try:
         made = _Colours(_braced(_joined(_spelled(tokens))))
-    except IndexError:
-        raise ValueError("an argument is missing") from None
+    except (IndexError, RecursionError):
+        raise ValueError("an argument is missing, or groups are too deep") from None
+    if len(made.names) > MOST_TOKENS:
+        raise ValueError("more tokens than colours")
     return Coloured(" ".join(made.tokens), tuple(made.names), is_chinese)
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 _Result = TypeVar("_Result")
-MOST_DEPTH = 200
+MOST_DEPTH = 60
 """Groups within each other; formulas that are nested deeper count as not readable."""
 _TOKEN = re.compile(
     r"\\(?:[a-zA-Z]+|[^\ud800-\udfff])|---?|[!-\[\]-\u2027\u202a-\ud7ff\uf900-\uffff\U00010000-\U0010ffff]"
@@ -316,11 +316,14 @@ class _Reader:
         return self._array(name, rows, columns)
 
     def _columns(self) -> list[str]:
-        nodes = self._group()
-        if not isinstance(nodes, _Node):
+        node = self._group()
+        if not isinstance(node, _Node):
             raise UnreadableError
-        depths = [nodes.tokens[:at].count("{") - nodes.tokens[:at].count("}") for at in range(len(nodes.tokens))]
-        return [piece for piece, depth in zip(nodes.tokens, depths, strict=True) if not depth]
+        depth, columns = 0, []
+        for piece in node.tokens:
+            depth += (piece == "{") - (piece == "}")
+            columns += [piece] * (not depth)
+        return columns
 
     def _plain_array(self, name: str) -> _Node:
         self._take("{")
