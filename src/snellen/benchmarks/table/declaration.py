@@ -408,7 +408,7 @@ class Report(Strict, frozen=True):
         sum_over: a column; the figure is the sum over its values, over `only` these.
         only: see `sum_over`.
         only_where: column to value: only such rows count.
-        average: names of figures; this one is their mean, in which distances beside other figures count as 1 less them.
+        average: names of figures; this one is their mean, with 1 less a distance beside other figures.
         add: names of figures; this one is their sum.
         gain: names of two figures, after and before: (after - before) / (1 - before). Rows of one declared group are
             drawn together.
