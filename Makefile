@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Files are taken in their order, not those with most tests first: the long ones have few.
 JOBS ?= 3
 
-.PHONY: demo demo-reports test test-installed test-browser test-agents test-external bench coverage lint figures docs chromium axe sandbox clean
+.PHONY: demo demo-reports test test-installed test-browser test-agents test-external bench coverage lint figures docs chromium axe sandbox tex clean
 
 # Quiet: what the steps print is in a file, whose end is shown where one fails.
 demo: $(VENV)/.installed-local
@@ -56,7 +56,7 @@ results/demo-questions/benchmark.json: results/demo-creatures/taxonomy.csv
 
 # The package is compiled first, as pip does with an installed one: where Python may not write bytecode, each start would
 # compile all of it again.
-test: $(VENV)/.installed-dev chromium axe sandbox lint
+test: $(VENV)/.installed-dev chromium axe sandbox tex lint
 	$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not agents and not external"
 
@@ -129,6 +129,17 @@ sandbox:
 	  && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends bubblewrap ripgrep; \
 	then :; \
 	else echo "There is no bubblewrap or ripgrep here and they could not be installed: see what is skipped."; \
+	fi
+
+# What CDM renders formulas with: about 100 MB.
+tex:
+	@if command -v kpsewhich >/dev/null && kpsewhich upgreek.sty >/dev/null && kpsewhich c70gkai.fd >/dev/null; \
+	then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update --quiet=2 \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends \
+	    texlive-latex-extra latex-cjk-chinese latex-cjk-chinese-arphic-gkai00mp; \
+	then :; \
+	else echo "There is no TeX here and it could not be installed: see what is skipped."; \
 	fi
 
 # The checks of accessibility in the browser tests.
