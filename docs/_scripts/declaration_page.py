@@ -73,13 +73,13 @@ SET_SECTIONS = {
 CATALOGUE_HEAD = """# Catalogue
 
 Each of these benchmarks is a TOML in `src/snellen/benchmarks/table/catalogue/`, whose comments say what is special of it.
-`snellen list catalogue` prints them, and `snellen list NAME` the details. `python docs/_scripts/declaration_page.py` writes this page.
+`snellen list catalogue` prints them, and `snellen list NAME` the details.
 
 `snellen run NAME` looks for the table in this order: `--data`, VLMEvalKit's folder (`$LMUData` or `~/LMUData`), Snellen's
 cache, the declared address. A table of the same name with another digest is refused; `--data FILE` uses it as it is. Scores are those of
 the [profiles](profiles.md) `strict`, `vlmevalkit` and `lmms-eval`, and of `authors` where the declaration says how their script reads.
 
-Licence: that of the data; `?` means that no source names one, so ask the authors. Data: the hub's name, an option that you give, or nothing where the
+Licence: that of the data; `?` where no source names one. Data: the hub's name, an option that you give, or nothing where the
 table is fetched.
 
 | name (rows) | probes | licence | data |
@@ -90,7 +90,7 @@ table is fetched.
 REPRODUCTIONS_HEAD = """# Reproductions
 
 What others published of the sets that model cards report. `snellen reproduce NAME --model api:NAME` measures it. `snellen list --cards` says who
-reports what. `python docs/_scripts/declaration_page.py` writes this page.
+reports what.
 
 Two figures compare where prompt, image limits, sampling, tokens and judge are the same: `snellen list NAME` says what differs between harnesses. `snellen
 reproduce` asks the published judge, and takes published sampling, tokens and pixels where a source says them; your own options come first. It

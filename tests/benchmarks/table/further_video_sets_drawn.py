@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from authors_files_drawn import MLVU, write
 from video_sets_drawn import event_clip
 
 OPTIONS = "A. growing\nB. turning\nC. falling"
@@ -85,6 +86,7 @@ def draw_lists(folder: Path) -> Path:
 FURTHER_VIDEO_SETS = {
     "tempcompass-captioning": (draw_captions, 4),
     "mlvu-dev-generation": (draw_generation, 3),
+    "mlvu-test-generation": (lambda folder: write(folder, MLVU), 3),
     "lvbench-authors": (draw_lists, 3),
 }
 """What draws each set into a folder, and how many rows it has."""

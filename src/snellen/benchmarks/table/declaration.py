@@ -51,6 +51,22 @@ SourceKind: TypeAlias = Literal["file", "tsv", "csv", "json", "folder", "hub"]
 SOURCE_KINDS: tuple[SourceKind, ...] = ("file", "tsv", "csv", "json", "folder", "hub")
 
 
+class Join(Strict, frozen=True):
+    """A second file beside a table with further cells of its rows. Rows that it lacks are no part of the table.
+
+    Attributes:
+        file: its name, in the folder of the table.
+        each: path of its rows, as that of the table.
+        on: columns that say which rows belong together; of several the first one counts.
+        columns: columns that are added, to those of the file.
+    """
+
+    file: str
+    on: tuple[str, ...]
+    columns: Mapping[str, str]
+    each: str = ""
+
+
 class Source(Strict, frozen=True):
     """Place of the rows: exactly one of `file`, `tsv`, `csv`, `json`, `folder` and `hub`.
 
@@ -65,7 +81,11 @@ class Source(Strict, frozen=True):
         split: its split.
         revision: its commit, tag or branch; default: the branch as it is now.
         files: patterns of the files that are fetched; default: those of the split.
-        each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists.
+        each: path of the rows in a JSON file: `data.items`, `*[]` for an object of lists, `{name}` for every member of an object,
+            whose key is the column `name`; a value that is no object is the column `@value`.
+        line: the form of a line of a text file: `{video} {start}##{caption}` names columns.
+        join: a second file in the table's folder: `file`, `each`, `on` (common columns), `columns` (new to its own).
+        packed: name of a ZIP file that may hold the table.
         sheet: the sheet of an Excel file; default: the first visible one with a header.
         encoding: the encoding of a text file; default: that of its byte order mark, else UTF-8.
         md5: MD5 of the file, hexadecimal.
@@ -99,6 +119,9 @@ class Source(Strict, frozen=True):
     revision: str = ""
     files: tuple[str, ...] = ()
     each: str = ""
+    line: str = ""
+    join: Join | None = None
+    packed: str = ""
     sheet: str = ""
     encoding: str = ""
     md5: str = ""
@@ -123,6 +146,18 @@ class Source(Strict, frozen=True):
     def kind(self) -> SourceKind:
         """Return which of the six keys names the source."""
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
+
+
+class AuthorsFiles(Strict, frozen=True):
+    """The authors' own files, which a folder may have in place of those of [source].
+
+    Attributes:
+        source: keys as in [source]; of `files` the first that is there is the table.
+        rows: values over those of [rows].
+    """
+
+    source: Source
+    rows: Mapping[str, CellSpec] = {}
 
 
 WithoutImage: TypeAlias = Literal["drop", "keep", "stop"]
@@ -560,6 +595,7 @@ class Declaration(Strict, frozen=True):
         like: a set or entry of the package; what it declares holds where this file does not.
         omit: sections of that set that do not hold here.
         types: the types of a set's questions by the kind of their answer: `choice`, `number`, `short`.
+        authors: the authors' own files, where they differ from those of [source].
         places: of a set's templates: place to its text by the value of `summary.by`.
         tiles: COLUMNSxROWS of the tiles that are shown behind each image; empty: none.
         faults: profile (or `data`) to what is known to be wrong with its harness here, a sentence each.
@@ -591,6 +627,7 @@ class Declaration(Strict, frozen=True):
     like: str = ""
     omit: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] = {}
+    authors: AuthorsFiles | None = None
     places: Mapping[str, Mapping[str, str]] = {}
     faults: Mapping[str, tuple[str, ...]] = {}
     cards: Cards = Cards()

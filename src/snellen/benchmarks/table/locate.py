@@ -11,17 +11,18 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.registry import ROW_SUFFIXES
-from snellen.benchmarks.table.declaration import Source
+from snellen.benchmarks.table.declaration import Declaration, Source
 from snellen.benchmarks.table.images import MEDIA_SUFFIXES
 from snellen.benchmarks.table.official import official_table
 from snellen.benchmarks.table.vqa_form import annotations_of
 from snellen.errors import DataError, UsageError
 from snellen.sources.hub import HUB
-from snellen.sources.locator import files_below, on_disk, opened
+from snellen.sources.locator import archives_below, files_below, on_disk, opened
+from snellen.sources.open_tree import kept_tree
 from snellen.sources.remote import is_address
 from snellen.sources.tree import FolderTree, Tree
 
@@ -47,12 +48,14 @@ class LocatedTable(Struct, frozen=True):
         tree: the folder or archive that holds them.
         files: their names in it, in the order in which they are read; empty for a folder of class folders.
         archive: the tree is an archive.
+        folder: the folder of that archive, where what is shown lies; None: the tree's own.
     """
 
     name: str
     tree: Tree
     files: tuple[str, ...]
     archive: bool = False
+    folder: Path | None = None
 
     @property
     def within(self) -> str:
@@ -80,8 +83,41 @@ def locate_table(source: Source, data: Data, base: Path = Path()) -> LocatedTabl
     tree, file = opened(place, ("",), "")
     if file:
         return LocatedTable(name, tree, (file,))
-    names = sorted(files_below(place, ROW_SUFFIXES, DEPTH)) if isinstance(tree, FolderTree) else tree.names()
+    names = sorted(files_below(place, _endings(source), DEPTH)) if isinstance(tree, FolderTree) else tree.names()
+    if source.packed and isinstance(tree, FolderTree) and not _matching(names, source):
+        packed = (path for path in archives_below(place, 1) if fnmatch(path.name, source.packed))
+        if (
+            inside := next((tree for path in packed if _matching((tree := kept_tree(path)).names(), source)), None)
+        ) is not None:
+            return structs.replace(_chosen(name, inside, inside.names(), source, data), folder=place)
     return _chosen(name, tree, names, source, data)
+
+
+def with_authors_files(declared: Declaration, data: Data, base: Path) -> Declaration:
+    """Return the declaration with the authors' own files as its source, where `--data` has them and not those of [source]."""
+    authors = declared.authors
+    if authors is None or data.path is None or _is_there(declared.source, data, base):
+        return declared
+    for file in authors.source.files:
+        source = structs.replace(authors.source, files=(file,), hub=declared.source.hub, rows=declared.source.rows)
+        if _is_there(source, data, base):
+            return structs.replace(declared, source=source, rows={**declared.rows, **authors.rows})
+    return declared
+
+
+def _is_there(source: Source, data: Data, base: Path) -> bool:
+    try:
+        return bool(_matching(locate_table(source, data, base).files, source))
+    except (DataError, UsageError):
+        return False
+
+
+def _endings(source: Source) -> tuple[str, ...]:
+    return (".txt", *ROW_SUFFIXES) if source.line else ROW_SUFFIXES
+
+
+def _matching(files: Sequence[str], source: Source) -> list[str]:
+    return [file for file in files if not source.files or any(fnmatch(file, pattern) for pattern in source.files)]
 
 
 def _place(source: Source, data: Data, base: Path) -> Path:
@@ -108,15 +144,16 @@ def _patterns(source: Source, data: Data) -> list[str] | None:
 
 def _chosen(name: str, tree: Tree, names: Sequence[str], source: Source, data: Data) -> LocatedTable:
     archive = not isinstance(tree, FolderTree)
-    tables = [file for file in names if file.lower().endswith(ROW_SUFFIXES) and not _NO_TABLE.fullmatch(_base(file))]
+    tables = [
+        file for file in names if file.lower().endswith(_endings(source)) and not _NO_TABLE.fullmatch(_base(file))
+    ]
     tables = [file for file in tables if not file.startswith(("__MACOSX/", ".")) and "/." not in file]
     if wanted := data.options.get("file"):
         matching = [file for file in tables if fnmatch(file, wanted) or _base(file) == wanted]
         if not matching:
             raise UsageError(f"{name}: no table {wanted!r}", f"Its tables: {_listed(tables) or 'none'}.")
         return LocatedTable(name, tree, tuple(_natural(matching)), archive)
-    if source.files:
-        tables = [file for file in tables if any(fnmatch(file, pattern) for pattern in source.files)]
+    tables = _matching(tables, source)
     for option, declared in (("config", source.config), ("split", source.split)):
         if wanted := data.options.get(option, declared):
             key = config_of if option == "config" else split_of

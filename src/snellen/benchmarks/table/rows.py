@@ -18,13 +18,14 @@ from msgspec import Struct, structs
 
 from snellen.benchmarks.base import Data
 from snellen.benchmarks.table.annotation_forms import SPACES, annotated
-from snellen.benchmarks.table.declaration import Source
+from snellen.benchmarks.table.declaration import Join, Source
 from snellen.benchmarks.table.dialogue import COLUMNS as DIALOGUE_COLUMNS
 from snellen.benchmarks.table.dialogue import with_dialogue
 from snellen.benchmarks.table.images import FOLDERS, MEDIA_SUFFIXES, ImageRoot, image_root
 from snellen.benchmarks.table.kit_reading import FORMS as TEXT_FORMS
 from snellen.benchmarks.table.kit_reading import OPTION, as_kit, column_kinds, exploded, is_kit_reading, unpacked
 from snellen.benchmarks.table.locate import LocatedTable, class_folders, locate_table
+from snellen.benchmarks.table.row_forms import is_every, joined, line_rows, nested_rows
 from snellen.benchmarks.table.vqa_form import COLUMNS as VQA_COLUMNS
 from snellen.benchmarks.table.vqa_form import FORM as VQA
 from snellen.benchmarks.table.vqa_form import annotations_of, is_questions, vqa_rows
@@ -109,6 +110,9 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         for prefix, part in zip(several, opened, strict=True)
     ]
     rows: Placed = chain.from_iterable(parts)
+    if (join := source.join) is not None:
+        others = _open(located.tree, f"{located.within}{join.file}", Source(each=join.each))
+        rows = joined(rows, join, others.rows)
     if source.file_column:
         names = map(_name_of, located.files)
         rows = chain.from_iterable(
@@ -131,7 +135,9 @@ def open_rows(source: Source, data: Data, base: Path = Path()) -> Rows:
         header = tuple(dict.fromkeys([*header, *added, *filter(None, [source.file_column])]))
     notes = tuple(dict.fromkeys(note for part in opened for note in part.notes))
     first = opened[0]
-    return Rows(located.name, form, header, rows, root, _paths(located), notes, first.other_sheets, first.gold)
+    return Rows(
+        located.name, form, header, rows, root, _paths(located, source.join), notes, first.other_sheets, first.gold
+    )
 
 
 def _name_of(file: str) -> str:
@@ -149,7 +155,7 @@ def _with_column(rows: Placed, column: str, text: str) -> Placed:
 
 def files_of(source: Source, data: Data, base: Path = Path()) -> tuple[Path, ...]:
     """Return the files of a table, which is not opened; raise as `open_rows` where it is not found."""
-    return _paths(locate_table(source, data, base))
+    return _paths(locate_table(source, data, base), source.join)
 
 
 def image_places(source: Source, data: Data, base: Path, files: Sequence[Path]) -> Iterator[Path]:
@@ -162,11 +168,12 @@ def image_places(source: Source, data: Data, base: Path, files: Sequence[Path]) 
         yield from sorted(folder for folder in below if folder.is_dir())
 
 
-def _paths(located: LocatedTable) -> tuple[Path, ...]:
+def _paths(located: LocatedTable, join: Join | None) -> tuple[Path, ...]:
     if located.archive or not located.files:
         return (located.tree.path,)
-    beside = (name for file in located.files if (name := annotations_of(file)) and located.tree.exists(name))
-    return tuple(located.tree.path / file for file in (*located.files, *beside))
+    beside = [*map(annotations_of, located.files), *([f"{located.within}{join.file}"] if join is not None else [])]
+    there = (name for name in beside if name and located.tree.exists(name))
+    return tuple(located.tree.path / file for file in (*located.files, *there))
 
 
 def _images(source: Source, data: Data, base: Path) -> Path | None:
@@ -183,7 +190,10 @@ def _archives(source: Source, located: LocatedTable, base: Path) -> list[Path]:
 
     Raises DataError for a pattern that leads out of the data set; linked folders that do are passed over.
     """
-    names, root = (source.images,) if isinstance(source.images, str) else source.images, located.tree.path
+    names, root = (
+        (source.images,) if isinstance(source.images, str) else source.images,
+        located.folder or located.tree.path,
+    )
     if not source.hub:
         return [path for name in names[1:] if (path := base / name).is_file()]
     patterns = [member_name(name, f"images of {source.hub}") for name in names if name]
@@ -206,6 +216,11 @@ class _File(Struct, frozen=True):
 def _open(tree: Tree, name: str, source: Source) -> _File:
     blob = tree.blob(name)
     suffix = Path(blob.key).suffix.lower()
+    if source.line:
+        columns = tuple(re.findall(r"\{(\w+)\}", source.line))
+        return _File(
+            "lines", columns, _placed(line_rows(text_stream(blob, source.encoding)[0], source.line, blob.key), "line")
+        )
     form = FORMS[suffix]
     if suffix in (".jsonl", ".ndjson") and _begins(blob, b"[", source.encoding):
         suffix, form = ".json", FORMS[".json"]
@@ -340,11 +355,10 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
         UsageError: several lists could be the rows.
     """
     files = value.get("images") if isinstance(value, dict) else None
-    for step in filter(None, each.split(".")):
-        if step in ("*[]", "*"):
-            value = list(_rows_by_key(value))
-        else:
-            value = value.get(step.removesuffix("[]")) if isinstance(value, dict) else None
+    steps = [step for step in each.split(".") if step]
+    while steps and not is_every(steps[0]):
+        value = value.get(steps.pop(0).removesuffix("[]")) if isinstance(value, dict) else None
+    value = list(nested_rows(value, steps)) if steps else value
     if isinstance(value, list):
         return _with_file_names(value, files)
     if not isinstance(value, dict) or not value:
@@ -371,14 +385,6 @@ def _rows_in(value: Any, each: str, name: str) -> Sequence[Any]:
     if len(inner) == 1:
         return _rows_in(value[inner[0]], "", name)
     raise DataError(f"{name}: no list of objects was found in it", "Name the rows in it: -o each=PATH.OF.THE.LIST")
-
-
-def _rows_by_key(value: Any) -> Iterator[Any]:
-    """Yield the rows of an object of lists, or of objects, each with its `@key`; those of a list as they are."""
-    parts = value.items() if isinstance(value, dict) else [("", value)] if isinstance(value, list) else []
-    for key, part in parts:
-        for row in part if isinstance(part, list) else [part]:
-            yield {"@key": key, **row} if key and isinstance(row, dict) else row
 
 
 def _class_rows(located: LocatedTable) -> Placed:

@@ -40,6 +40,7 @@ from snellen.benchmarks.table.kit_reading import difference_note, is_kit_reading
 from snellen.benchmarks.table.languages import AUTO, ENGLISH, LanguageVotes, chosen_language
 from snellen.benchmarks.table.languages import OPTION as LANGUAGE_OPTION
 from snellen.benchmarks.table.literals import unmarked
+from snellen.benchmarks.table.locate import with_authors_files
 from snellen.benchmarks.table.operations import (
     ALL_LETTERS,
     LETTERS,
@@ -191,6 +192,7 @@ class OpenedTable:
     """
 
     def __init__(self, declaration: Declaration, data: Data, base: Path) -> None:
+        declaration = with_authors_files(declaration, data, base)
         self.declaration, self.data, self.base = declaration, data, base
         files = files_of(declaration.source, data, base)
         stats = [(str(path), *_times(path)) for path in (*files, *image_places(declaration.source, data, base, files))]
