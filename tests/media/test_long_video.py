@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ from snellen.media.video_file import VideoFile, video_data
 from snellen.media.video_index import scan
 from snellen.sources import FileBlob, kept_tree
 from snellen.types import MediaSettings, Pick, Video
+
+av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
 
 PADDING = 400 << 20
 
@@ -91,14 +95,32 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 
 def test_packets_of_hours_are_kept_in_a_few_bytes_each_and_in_order():
-    from snellen.media.video_index import Packet, PacketTable
-
-    table = PacketTable()
-    for at in range(0, 12, 2):
-        table.append(at + 1 if at % 4 else at, at, 1, at == 0, at == 8)
-    assert table[1] == Packet(3, 2, 1, False, False) and len(table) == 6
-    assert list(table.display_order()) == [0, 1, 2, 3, 5]
-    table.append(3, 99, 1, False, False)
-    assert list(table.display_order()) == []
     scanned = scan(clip(30, codec="libx264"), "clip", 1 << 30)
-    assert len(scanned.index) == 30 and sys.getsizeof(scanned.display_order) < 1000
+    assert len(scanned.index) == 30 and list(scanned.index) == sorted(scanned.index)
+    for kept in (scanned.index, scanned.keys, scanned.places):
+        assert sys.getsizeof(kept) < 1000
+
+
+def restamped(data: bytes, path: Path, stamps: Sequence[int]) -> bytes:
+    """The film again, packet k shown at stamp `stamps[k]` of its time base, whatever its place in the file is."""
+    with av.open(BytesIO(data)) as film, av.open(str(path), "w") as copy:
+        stream = copy.add_stream_from_template(film.streams.video[0])
+        packets = [packet for packet in film.demux(video=0) if packet.size]
+        step = packets[1].pts
+        for number, (packet, stamp) in enumerate(zip(packets, stamps, strict=True)):
+            packet.stream = stream
+            packet.pts, packet.dts = stamp * step, (number - len(packets)) * step
+            copy.mux(packet)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [[*range(7), 6, *range(8, 24)], [*range(12, 24), *range(12)]],
+    ids=["two of one time", "the second key frame is shown first"],
+)
+def test_packets_that_do_not_tell_frames_apart_are_no_index(stamps, tmp_path):
+    whole = clip(24, codec="libx264", options={"bf": "0", "g": "12", "sc_threshold": "0", "keyint_min": "12"})
+    plain = restamped(whole, tmp_path / "plain.mkv", range(24))
+    assert len(scan(plain, "clip", 1 << 30).index) == 24 and len(scan(plain, "clip", 1 << 30).keys) == 2
+    assert not scan(restamped(whole, tmp_path / "1.mkv", stamps), "clip", 1 << 30).index

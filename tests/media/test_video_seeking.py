@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from clips import clip
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from snellen.benchmarks.spatial.prompts import frames as formulas
 from snellen.errors import MediaError
 from snellen.media import MediaCache, frame_numbers, frames, open_image, shown_at_most
 from snellen.media import video as rules
-from snellen.media.video_index import Packet, opened, runs, scan
+from snellen.media.video_index import Uncertain, opened, scan, take
 from snellen.sources import BytesBlob
 from snellen.types import Image, MediaSettings, Pick, Video
 
@@ -260,20 +260,43 @@ def test_a_matroska_film_without_a_length_that_ends_early_is_numbered_as_far_as_
     assert same(pixels(found), [truth[number] for number in frame_numbers(len(truth), 8)])
 
 
-@given(st.data())
-def test_a_plan_reaches_every_wanted_packet_from_a_key_frame_and_never_reads_one_twice(data):
-    count = data.draw(st.integers(1, 40))
-    entries = data.draw(st.sets(st.integers(0, count - 1))) | {0}
-    stamps = data.draw(st.permutations(range(1, count)))
-    index = [Packet(pts, at, 1, at in entries, False) for at, pts in enumerate((0, *stamps))]
-    wanted = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
-    plan = runs(index, wanted)
-    assert set().union(*(run.wanted for run in plan)) == wanted
-    for run in plan:
-        assert index[run.first].key and max(run.wanted) == run.last
-        assert run.first == 0 or all(index[run.first].pts <= index[at].pts for at in run.wanted)
-    for run, after in pairwise(plan):
-        assert run.last < after.first
+@cache
+def film_and_truth(name: str) -> tuple[bytes, list[np.ndarray[Any, Any]]]:
+    data = FILMS[name]()
+    return data, everything(data)
+
+
+SOUGHT = (
+    "B-frames that others refer to",
+    "open groups",
+    "edit list",
+    "variable frame rate",
+    "matroska, no frame count",
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from(SOUGHT), st.lists(st.integers(0, 72), min_size=1, max_size=12))
+def test_any_frames_in_any_order_are_found_from_their_key_frames_and_none_comes_out_twice(name, numbers):
+    data, truth = film_and_truth(name)
+    assert same(pixels(picked(data, listed(*numbers))), [truth[number] for number in numbers])
+    scanned = scan(data, "c", LIMIT)
+    assert list(scanned.keys) == sorted(set(scanned.keys)) and list(scanned.index) == sorted(set(scanned.index))
+    with opened(data, "c", LIMIT) as container:
+        came = [number for number, _ in take(container, scanned, set(numbers))]
+    assert sorted(came) == sorted(set(numbers))
+
+
+@pytest.mark.parametrize("name", ["edit list", "open groups"])
+def test_a_seek_that_ends_elsewhere_is_not_taken_for_the_frame_that_was_asked_for(name):
+    data = FILMS[name]()
+    scanned = scan(data, "c", LIMIT)
+    beyond = structs.replace(scanned, places=[place + 10**6 for place in scanned.places])
+    with opened(data, "c", LIMIT) as container, pytest.raises(Uncertain):
+        list(take(container, beyond, {0}))
+    other = structs.replace(scanned, index=[stamp + 1 for stamp in scanned.index])
+    with opened(data, "c", LIMIT) as container, pytest.raises(Uncertain):
+        list(take(container, other, {5}))
 
 
 def test_h264_in_mp4_and_matroska_is_what_is_read_by_seeking():

@@ -1,10 +1,12 @@
 """Index of a video's packets, and seeking by it: only the requested frames, and those they depend on, are decoded.
 
 PyAV reads the bytes from memory or an open file, so no file name reaches a demuxer or a shell. Frame number n is the n-th packet in the
-order of time stamps. Decoding begins at the latest key frame that is shown at or before a requested frame, continues if
-the next requested one comes before another key frame, and skips frames that no other refers to. If a requested frame
-does not come out, or any frame is damaged, out of order or interlaced (its fields may be packets of their own), nothing
-of the output is used (`Uncertain`), and the caller decodes everything instead.
+order of time stamps. Decoding begins at the latest key frame that is shown at or before a requested frame, and skips frames that no
+other refers to. If a requested frame does not come out, or any frame is damaged, out of order or interlaced (its fields may
+be packets of their own), nothing of the output is used (`Uncertain`), and the caller decodes everything instead.
+
+No library keeps this, as measured in 2026: torchcodec 0.17 and decord 0.6 give a damaged MPEG-4 frame and those made from it unmarked,
+and show another file where `clip.mp4` holds a playlist; torchcodec needs torch, and PyAV itself has no numbers of frames.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 from msgspec import Struct
 
@@ -33,55 +35,6 @@ OPTIONS = {"format_whitelist": "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf", "prot
 _INDEXED = ("mov", "matroska")
 
 
-class Packet(NamedTuple):
-    """One packet: time stamp, position to `seek` to, and duration `lasts` (0: unknown), in ticks.
-
-    `key`: decoding may begin here. `hidden` is decoded and not shown, by an edit list.
-    """
-
-    pts: int
-    seek: int
-    lasts: int
-    key: bool
-    hidden: bool
-
-
-class PacketTable(Sequence[Packet]):
-    """Packets by column, a few bytes each: a video of hours has hundreds of thousands."""
-
-    def __init__(self) -> None:
-        self._pts, self._seek, self._lasts = array("q"), array("q"), array("q")
-        self._key, self._hidden = bytearray(), bytearray()
-
-    def append(self, pts: int, seek: int, lasts: int, key: bool, hidden: bool) -> None:
-        self._pts.append(pts)
-        self._seek.append(seek)
-        self._lasts.append(lasts)
-        self._key.append(bool(key))
-        self._hidden.append(bool(hidden))
-
-    def __len__(self) -> int:
-        return len(self._pts)
-
-    @overload
-    def __getitem__(self, at: int) -> Packet: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[Packet]: ...
-
-    def __getitem__(self, at: int | slice) -> Packet | list[Packet]:
-        if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
-        states = bool(self._key[at]), bool(self._hidden[at])
-        return Packet(self._pts[at], self._seek[at], self._lasts[at], *states)
-
-    def display_order(self) -> array[int]:
-        """Return the places of the packets that are shown, by time stamp; empty where two have one stamp."""
-        order = array("q", sorted(range(len(self)), key=self._pts.__getitem__))
-        twice = any(self._pts[place] == self._pts[after] for place, after in pairwise(order))
-        return array("q") if twice else array("q", (place for place in order if not self._hidden[place]))
-
-
 class Scan(Struct, frozen=True):
     """The packets of the first video stream; times in seconds.
 
@@ -90,9 +43,10 @@ class Scan(Struct, frozen=True):
         hidden: those that are decoded and not shown, by an edit list.
         stamped: packets have time stamps.
         spacing: 1 / average rate; 0 if the container has no rate.
-        index: each packet in decoding order, if frames can be told from packets: whole H.264 in MP4, QuickTime or
-            Matroska, each packet with a unique stamp. Else empty.
-        display_order: frame number n is the packet at place `display_order[n]` of the index.
+        index: the time stamp of each frame that is shown, in order and in ticks, if frames can be told from packets: whole
+            H.264 in MP4, QuickTime or Matroska, each packet with a unique stamp. Else empty.
+        keys: time stamps of the packets at which decoding may begin, rising.
+        places: of each key, the position to seek to.
         timeline: when the frames are shown, as far as the packets tell.
     """
 
@@ -100,8 +54,9 @@ class Scan(Struct, frozen=True):
     hidden: int
     stamped: bool
     spacing: Fraction
-    index: Sequence[Packet]
-    display_order: Sequence[int]
+    index: Sequence[int]
+    keys: Sequence[int]
+    places: Sequence[int]
     timeline: Timeline
 
     @property
@@ -114,7 +69,8 @@ def scan(data: VideoData, key: str, limit: int) -> Scan:
     """Read all packets once. Raises MediaError: no frames, more than `MAX_FRAMES`, or frames of over `limit` pixels."""
     total = hidden = 0
     last: tuple[int, int] | None = None
-    stamps, index = array("q"), PacketTable()
+    # A few bytes a packet: a video of hours has hundreds of thousands.
+    stamps, unseen, keys, places = array("q"), array("q"), array("q"), array("q")
     with opened(data, key, limit) as container:
         stream = moving_pictures(container)
         average = stream.average_rate or stream.guessed_rate
@@ -135,26 +91,30 @@ def scan(data: VideoData, key: str, limit: int) -> Scan:
                     f"video {key}: more than {MAX_FRAMES:,} frames",
                     "Cut the video into parts, or lower its frame rate.",
                 )
-            seek = packet.dts if by_decoding else packet.pts
-            sure = sure and packet.pts is not None and seek is not None and not packet.is_corrupt
-            if sure:
-                index.append(packet.pts, seek, packet.duration or 0, packet.is_keyframe, packet.is_discard)
-            if stamped and packet.pts is not None and not packet.is_discard:
-                stamp = packet.pts, packet.duration or 0
-                stamps.append(packet.pts)
-                if last is None or stamp > last:
-                    last = stamp
+            place = packet.dts if by_decoding else packet.pts
+            sure = sure and packet.pts is not None and place is not None and not packet.is_corrupt
+            if sure and packet.is_keyframe:
+                sure = not keys or packet.pts > keys[-1]
+                keys.append(packet.pts)
+                places.append(place)
+            sure = sure and bool(keys)
+            if stamped and packet.pts is not None:
+                (unseen if packet.is_discard else stamps).append(packet.pts)
+                if not packet.is_discard:
+                    last = max(last or (packet.pts, 0), (packet.pts, packet.duration or 0))
     if total == 0:
         raise MediaError(f"video {key}: it holds no frames", "The file is damaged or cut off; fetch it again.")
-    order = index.display_order() if sure and index[0].key else array("q")
+    stamps = array("q", sorted(stamps))
+    twice = sure and any(stamp == after for stamp, after in pairwise(sorted((*stamps, *unseen)) if unseen else stamps))
     shown = max(total - hidden, 1)
     rate = float(1 / spacing) if spacing else 0.0
     timeline = Timeline(range(shown), shown, spacing, rate)
     if last is not None and len(stamps) == shown and tick:
-        first = min(stamps)
+        first = stamps[0]
         lasts = last[1] or round(spacing / tick)
-        timeline = Timeline(array("q", (at - first for at in sorted(stamps))), last[0] - first + lasts, tick, rate)
-    return Scan(total, hidden, last is not None, spacing, index if order else [], order, timeline)
+        timeline = Timeline(array("q", (at - first for at in stamps)), last[0] - first + lasts, tick, rate)
+    index = stamps if sure and not twice else array("q")
+    return Scan(total, hidden, last is not None, spacing, index, keys, places, timeline)
 
 
 @contextmanager
@@ -185,7 +145,7 @@ def moving_pictures(container: Any) -> Any:
 
 # Threads of one decoder. Several videos are decoded at once (MediaCache), and each thread holds frames.
 THREADS = 4
-# Packets in a run from which on more than one thread saves time: they are filled and emptied anew in every run.
+# Packets from one key frame to the next from which on more than one thread saves time: each seek fills and empties them anew.
 LONG = 48
 
 
@@ -193,48 +153,24 @@ class Uncertain(Exception):
     """The decoder's output differs from the packets' index."""
 
 
-class DecodeRun(NamedTuple):
-    """Packets `first` to `last` of the index, decoded in one pass for the `wanted` ones."""
-
-    first: int
-    last: int
-    wanted: frozenset[int]
-
-
-def runs(index: Sequence[Packet], positions: Collection[int]) -> list[DecodeRun]:
-    """Return the runs to decode for the packets at `positions`, in the order of the index."""
-    keys = [at for at, packet in enumerate(index) if packet.key]
-    plan: list[DecodeRun] = []
-    for position in sorted(positions):
-        place = bisect_right(keys, position) - 1
-        while place > 0 and index[keys[place]].pts > index[position].pts:
-            place -= 1  # shown before the key frame that it is stored behind
-        run = DecodeRun(keys[place], position, frozenset({position}))
-        while plan and run.first <= plan[-1].last:
-            before = plan.pop()
-            run = DecodeRun(min(before.first, run.first), position, before.wanted | run.wanted)
-        plan.append(run)
-    return plan
-
-
 def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tuple[int, Any]]:
-    """Yield (number, decoded frame) of the requested numbers, rising within a run; one frame is alive at a time.
+    """Yield (number, decoded frame) of the requested numbers, rising from one key frame on; one frame is alive at a time.
 
     Raises:
-        Uncertain: only at the end of the run concerned; discard the frames yielded before.
+        Uncertain: only where the frames from one key frame on end; discard the frames yielded before.
     """
-    index = scanned.index
-    named = {scanned.display_order[number]: number for number in numbers}
     stream = moving_pictures(container)
-    codec = stream.codec_context
-    plan = runs(index, named)
-    if sum(run.last - run.first for run in plan) >= LONG * len(plan):
-        codec.thread_type = "AUTO"
-        codec.thread_count = min(THREADS, (os.cpu_count() or 1) + 1)
-    for run in plan:
-        missing = {index[at].pts: named[at] for at in run.wanted}
+    if scanned.packets >= LONG * len(scanned.keys):
+        stream.codec_context.thread_type = "AUTO"
+        stream.codec_context.thread_count = min(THREADS, (os.cpu_count() or 1) + 1)
+    runs: dict[int, dict[int, int]] = {}
+    for number in sorted(numbers):
+        stamp = scanned.index[number]
+        # One that is stored behind the next key frame and shown before it is made from this one.
+        runs.setdefault(max(bisect_right(scanned.keys, stamp) - 1, 0), {})[stamp] = number
+    for at, missing in runs.items():
         before: int | None = None
-        with closing(_frames(container, stream, index, run)) as decoded:
+        with closing(_frames(container, stream, scanned.keys[at], scanned.places[at], frozenset(missing))) as decoded:
             for frame in decoded:
                 in_order = before is None or frame.pts > before
                 if frame.is_corrupt or frame.interlaced_frame or not in_order:
@@ -246,20 +182,18 @@ def take(container: Any, scanned: Scan, numbers: Collection[int]) -> Iterator[tu
             raise Uncertain
 
 
-def _frames(container: Any, stream: Any, index: Sequence[Packet], run: DecodeRun) -> Generator[Any, None, None]:
+def _frames(container: Any, stream: Any, key: int, place: int, wanted: frozenset[int]) -> Generator[Any, None, None]:
+    """Decode from a key frame on until the wanted stamps have come, without frames that no other refers to."""
     codec = stream.codec_context
-    container.seek(index[run.first].seek, stream=stream)  # empties the decoder too
-    at = run.first
+    container.seek(place, stream=stream)  # empties the decoder too
+    begun, due = False, set(wanted)
     for packet in container.demux(stream):
-        if packet.pts != index[at].pts:
-            if at == run.first and packet.size:
-                continue  # the container's own index is coarser than its key frames
-            raise Uncertain
-        codec.skip_frame = "DEFAULT" if at in run.wanted else "NONREF"
-        yield from packet.decode()
-        at += 1
-        if at > run.last:
-            break
-    if at <= run.last:
-        raise Uncertain
-    yield from codec.decode(None)
+        begun = begun or packet.pts == key  # the container's own index may be coarser than its key frames
+        if begun and packet.size:
+            codec.skip_frame = "DEFAULT" if packet.pts in wanted else "NONREF"
+            yield from packet.decode()
+            due.discard(packet.pts)
+            if not due:
+                yield from codec.decode(None)
+                return
+    raise Uncertain
