@@ -68,8 +68,8 @@ class Tree(ABC):
         return self.blob(name) if name in self.left_out or self.exists(name) else None
 
     @abstractmethod
-    def files_in(self, folder: str) -> list[str]:
-        """Return the names of the files right in a folder; empty where there is none. Raises UnsafeArchiveError for one that leads out."""
+    def files_in(self, folder: str) -> list[Blob]:
+        """Return the files right in a folder; empty where there is none. Raises UnsafeArchiveError for one that leads out."""
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
@@ -131,12 +131,22 @@ class FolderTree(Tree):
             return self.blob(name) if self.exists(name) else None
         return FileBlob(Path(path)) if stat.S_ISREG(mode) else None
 
-    def files_in(self, folder: str) -> list[str]:
+    def names_in(self, folder: str) -> frozenset[str]:
+        """Return all names in a folder, in lower case; none where it is not there. Raises UnsafeArchiveError as `files_in`."""
+        place = within(self.path, folder, self._allow) if folder else self.path
         try:
-            with os.scandir(within(self.path, folder, self._allow)) as entries:
-                return [f"{folder}/{entry.name}" for entry in entries if entry.is_file()]
+            return frozenset(map(str.lower, os.listdir(place)))  # noqa: PTH208 - names, not paths
+        except OSError:
+            return frozenset()
+
+    def files_in(self, folder: str) -> list[Blob]:
+        place = within(self.path, folder, self._allow)
+        try:
+            with os.scandir(place) as entries:
+                files = [(entry.name, entry.is_symlink()) for entry in entries if entry.is_file()]
         except OSError:  # not there, no folder, or a name that is too long
             return []
+        return [self.blob(f"{folder}/{name}") if is_link else FileBlob(place / name) for name, is_link in files]
 
     def blob(self, name: str) -> FileBlob:
         path = within(self.path, name, self._allow)
@@ -191,8 +201,8 @@ class ArchiveTree(Tree, Generic[M]):
     def exists(self, name: str) -> bool:
         return member_name(name, str(self.path)) in self._members
 
-    def files_in(self, folder: str) -> list[str]:
-        return self._folders.get(member_name(folder, str(self.path)), [])
+    def files_in(self, folder: str) -> list[Blob]:
+        return [MemberBlob(self, name) for name in self._folders.get(member_name(folder, str(self.path)), ())]
 
     @cached_property
     def _folders(self) -> dict[str, list[str]]:

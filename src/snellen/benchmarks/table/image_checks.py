@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b, sha256
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -82,7 +82,7 @@ class ImageChecks:
     def check_clip(self, video: Video) -> int | str:
         """Return the checksum of a clip as `check`; of a folder of frames that of the first with the names of all."""
         code = self.check(video.blob or video.frames[0].blob, is_clip=True)
-        names = [PurePath(frame.blob.key).name for frame in video.frames if not isinstance(frame.blob, DicomFrame)]
+        names = [frame.blob.key.rpartition("/")[2] for frame in video.frames if not isinstance(frame.blob, DicomFrame)]
         return content_code("\n".join([str(code), *names]).encode()) if names and isinstance(code, int) else code
 
     def _checked(self, blob: Blob, key: str, *, is_clip: bool) -> int | str:

@@ -32,6 +32,10 @@ MEDIA_SUFFIXES = (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES, ".pdf")
 FOLDERS = ("images", "image", "imgs", "img", "pictures", "pics", "photos", "videos", "documents", "data")
 """Folders beside a table that are searched for its images."""
 MOST_IMAGES = 1_000
+MOST_FOLDERS = 1 << 16
+LOOKS = 32
+"""Looks into one folder after which it is listed: each is a round trip where the files are another machine's."""
+_DIGITS = re.compile(r"(\d{1,18})")
 _ADDRESS = re.compile(r"(?:https?|ftp|s3|gs)://", re.IGNORECASE)
 References = Callable[[str], Sequence[Any] | None]
 Look: TypeAlias = Callable[[Tree, str], Blob | None]
@@ -51,6 +55,7 @@ class ImageRoot:
         self.trees = tuple(trees)
         self.named, self._within = named, within
         self._ends: dict[str, str] = {}
+        self._looks: dict[tuple[str, str], list[Any]] = {}
         self._prefixes: list[tuple[Tree, str]] = []
         for at, tree in enumerate(self.trees):
             if within and at == len(self.trees) - 1:
@@ -64,15 +69,33 @@ class ImageRoot:
 
     def find(self, name: str) -> Blob | None:
         """Return the image of that name; None where there is none. Raises CellError for a name that leaves the root."""
-        return self._find(name, lambda tree, place: tree.find(place))
+        return self._find(name, lambda tree, place: None if self._lacks(tree, place) else tree.find(place))
+
+    def _lacks(self, tree: Tree, place: str) -> bool:
+        """Return True for a name that is not in the list of its folder, which is made once many names were looked for there.
+
+        A pass has a root of its own, so that a list is as new as the pass.
+        """
+        if not isinstance(tree, FolderTree):
+            return False
+        folder, _, base = place.rpartition("/")
+        if len(self._looks) > MOST_FOLDERS:
+            self._looks = {}
+        known = self._looks.setdefault((str(tree.path), folder), [0, None])
+        known[0] += 1
+        if known[1] is None and known[0] > LOOKS:
+            known[1] = tree.names_in(folder)
+        # Some file systems take upper and lower case, or two spellings of an accent, for one name.
+        return known[1] is not None and base.isascii() and base.lower() not in known[1]
 
     def frames(self, folder: str) -> list[Blob]:
         """Return the images right in a folder, by their numbers; none where it is not there. Raises CellError as `find`."""
         frames: list[Blob] = []
 
         def first(tree: Tree, place: str) -> Blob | None:
-            names = (name for name in tree.files_in(place) if name.lower().endswith(IMAGE_SUFFIXES))
-            frames[:] = [blob for name in sorted(names, key=_by_number) if (blob := tree.find(name)) is not None]
+            frames[:] = sorted(
+                (blob for blob in tree.files_in(place) if blob.key.lower().endswith(IMAGE_SUFFIXES)), key=_by_number
+            )
             return frames[0] if frames else None
 
         return frames if self._find(folder, first) is not None else []
@@ -156,8 +179,10 @@ def image_root(
     return ImageRoot(trees, named=images is not None, within=within)
 
 
-def _by_number(name: str) -> list[tuple[int, str]]:
-    return [(int(part), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name)]
+def _by_number(blob: Blob) -> list[tuple[int, str]]:
+    """Return the parts of a file's name, by which `2.jpg` comes before `10.jpg`."""
+    parts = _DIGITS.split(blob.key.rpartition("/")[2])
+    return [(int(part), part) if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _inner(tree: Tree, within: str = "") -> list[str]:
