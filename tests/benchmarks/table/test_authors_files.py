@@ -28,6 +28,7 @@ from video_sets_drawn import draw_video_set
 import snellen
 from servers.oracle import OracleServer, SentQuestion
 from snellen.benchmarks import registry
+from snellen.benchmarks.table.declaration import declaration
 from snellen.benchmarks.table.row_forms import line_rows, nested_rows
 from snellen.errors import DataError
 from snellen.types import Sample, Video
@@ -256,3 +257,16 @@ def test_a_packed_table_is_looked_for_only_where_the_folder_has_none(tmp_path: P
     place = write(tmp_path, {"mc_question_valid.json": PERCEPTION, "valid_videos.zip": VALID})
     (place / "mc_question_valid_annotations.zip").write_bytes(packed({"mc_question_valid.json": {}}))
     assert len(samples_of("perception-test", place)) == 3
+
+
+def test_keys_without_effect_are_refused() -> None:
+    table = {"name": "x", "source": {"file": "x.csv"}, "rows": {"question": "q", "answer": "a"}}
+    assert declaration({**table, "authors": {"source": {"files": ["y.json"]}}}, "x.toml").authors is not None
+    with pytest.raises(DataError, match=r"\[authors.source\] has no 'files'"):
+        declaration({**table, "authors": {"source": {"each": "data"}}}, "x.toml")
+    form = {"form": {"vlmevalkit": {"text": "{question}"}}, "summary": {"by": "q"}}
+    declaration({**table, **form}, "x.toml")
+    with pytest.raises(DataError, match="line is of tables without"):
+        declaration({**table, **form, "source": {"file": "x.txt", "line": "{q} {a}"}}, "x.toml")
+    with pytest.raises(DataError, match="authors is of tables without"):
+        declaration({**table, **form, "authors": {"source": {"files": ["y.json"]}}}, "x.toml")

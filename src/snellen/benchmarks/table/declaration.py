@@ -770,6 +770,8 @@ def _check(declared: Declaration, place: str) -> None:
                 f"{place}: the report {report.name!r} has unread for {undeclared!r}; one of {', '.join(profiles)} was expected",
                 f"Declare the profile, [score.profiles.{undeclared}], or remove it from unread.",
             )
+    if declared.authors and not declared.authors.source.files:
+        raise DataError(f"{place}: [authors.source] has no 'files'; they say which file is the authors' table")
     _check_frames(declared.frames, place)
     _check_columns(declared, place)
     _check_named(declared, place)
@@ -806,6 +808,9 @@ def _check_set(declared: Declaration, place: str) -> None:
     for name, layout in declared.layout.items():
         if "question" not in layout.rows:
             raise DataError(f"{place}: [rows] has no 'question' for the layout {name!r}; it says which column holds it")
+    own = [name for name in ("line", "join", "packed") if getattr(declared.source, name)]
+    if own or declared.authors:
+        raise DataError(f"{place}: {(*own, 'authors')[0]} is of tables without [form] alone", "Remove it.")
     if not declared.summary.by:
         raise DataError(f"{place}: [summary] has no 'by'; it says by which value figures are broken down")
     if unknown := sorted(set(declared.subset.tables) - set(declared.subset.names)):

@@ -53,14 +53,15 @@ def line_rows(file: IO[bytes], form: str, name: str) -> Iterator[tuple[int, dict
     """
     literal, *parts = _NAMED.split(form)
     pattern = re.escape(literal)
-    for column, behind in zip(parts[::2], parts[1::2], strict=True):
-        pattern += f"(?P<{column}>{f'[^{re.escape(behind[0])}]+' if behind else '.+'}){re.escape(behind)}"
+    for behind in parts[1::2]:
+        pattern += f"({f'[^{re.escape(behind[0])}]+' if behind else '.+'}){re.escape(behind)}"
     with file:
         for number, line in enumerate(iter(lambda: file.readline(LINE_BYTES), b""), 1):
             if text := line.decode(errors="replace").strip("\ufeff \t\r\n"):
                 found = re.fullmatch(pattern, text)
                 fault = f"{name}, line {number:,}: {text[:80]!r} is no line of the form {form!r}"
-                yield number, found.groupdict() if found else DataError(fault, "Correct it, or fetch the file again.")
+                row = dict(zip(parts[::2], found.groups(), strict=True)) if found else None
+                yield number, row or DataError(fault, "Correct it, or fetch the file again.")
 
 
 def joined(
