@@ -29,7 +29,9 @@ __all__ = ["KINDS", "Reading", "correct", "is_right", "read", "read_as", "type_f
 
 KINDS = tuple(BUILT_IN)
 _LONGEST = 80
-_ONE_VALUE = frozenset(("choice", "multi-choice", "choice_text", "truth", "count", "number", "quantity", "date", "time"))
+_ONE_VALUE = frozenset(
+    ("choice", "multi-choice", "choice_text", "truth", "count", "number", "quantity", "date", "time")
+)
 """Kinds whose values are told in prose, of which an `or` leaves none."""
 _AFTER = re.compile(r"(?:[^\w\-+(\[\"'$#.]|\.(?!\d)|-(?=\s))*")
 """Signs behind a word of correction that are no part of the answer behind it."""
