@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parent.parent.parent
 NOTEBOOK = ROOT / "examples" / "tutorial.ipynb"
 PAGE = ROOT / "docs" / "tutorial.md"
-NOT_RUN = "<!-- no-run: a test executes the notebook, and compares its outputs with this page -->"
+NOT_RUN = "<!-- no-run: a test executes the notebook -->"
 SOURCE = "This page is the notebook `examples/tutorial.ipynb` with its outputs."
 
 
