@@ -156,3 +156,29 @@ def test_a_number_of_things_is_a_count_in_a_column_of_other_numbers():
     mixed = ColumnFacts(whole=False)
     assert kind_of(3, mixed, "How many birds are there?") == kind_of("none", mixed, "Wie viele Vögel?") == "count"
     assert kind_of(3, mixed, "What is x?") == "number" and kind_of("none", mixed, "What is on top?") == "text"
+
+
+@given(
+    st.integers(1, 99),
+    st.integers(1, 99),
+    st.sampled_from(["{} dollars and {} cents", "It costs ${} and {} cents.", "{} euros et {} centimes"]),
+)
+def test_cents_belong_to_the_amount_before_them(whole, cents, form):
+    value = read("quantity", form.format(whole, cents)).value
+    assert value is not None and (value.number * 100, value.unit) == (
+        100 * whole + cents,
+        "EUR" if "euros" in form else "USD",
+    )
+
+
+def test_a_part_of_an_amount_whose_rest_cannot_be_read_is_no_answer():
+    assert read("quantity", "Dos kilos y cuatrocientos gramos").value is None
+    assert read("quantity", "4 dollars and 150 cents").value is None
+
+
+@given(st.integers(0, 23), st.integers(10, 59))
+def test_a_time_with_a_full_stop_is_read_behind_its_word_alone(hour, minute):
+    said = f"The train leaves from platform 4 at {hour}.{minute}."
+    found = read("time", said, question="When does it leave?").value
+    assert found is not None and (found.hour, found.minute) == (hour, minute)
+    assert read("time", f"The ticket costs {hour}.{minute}", question="When does it leave?").value is None

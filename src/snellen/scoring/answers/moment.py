@@ -194,6 +194,8 @@ _CLOCK = re.compile(
     r"(?ai)(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
     r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)" + _PART_OF_DAY
 )
+_AT = re.compile(r"(?i)(?<!\w)(?:at|um|om|kl\.?|alle|às|klokken|o godzinie|в)\s$")
+"""Words before a time with a full stop: `at 14.35`."""
 _STOPPED = re.compile(r"(?a)(?<!.)([01]?\d|2[0-3])\.([0-5]\d)(?!.)")
 """`8.40`: all of a text where a time is asked for; elsewhere it is a number."""
 _CJK_CLOCK = re.compile(
@@ -289,7 +291,9 @@ def _clock(match: re.Match[str]) -> Clock | None:
     hour, minute, second = (_number(match[part]) for part in ("hour", "minute", "second"))
     if match.re is _CLOCK:
         half = f"{match['half'].lower()}m" if match["half"] else _half(match, hour or 0)
-        if not match["mark"] and (match["sign"] or ".") == ".":
+        if not match["mark"] and not match["sign"]:
+            return None
+        if not match["mark"] and match["sign"] == "." and not _AT.search(match.string, 0, match.start()):
             return None
     else:
         half = _half(match, hour or 0)

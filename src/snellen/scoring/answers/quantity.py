@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ _SIGNED = re.compile(rf"(?P<sign>[-−–+]?)(?P<name>{_SIGN}) ?(?:(?=[-−–+.
 _SIGN_BEFORE = re.compile(rf"(?:(?<![\w)])[-−–+])?(?<![0-9A-Za-z])(?:{_SIGN}) ?$")
 _RATIO = re.compile(r"\d{1,9}(?:\.\d{1,9})?(?: ?: ?\d{1,9}(?:\.\d{1,9})?){1,4}", re.ASCII)
 _SLASHED = re.compile(r"\d+ ?/ ?\d+")
-_LINK = re.compile(r",? ?(?:and |und )?", re.IGNORECASE)
+_LINK = re.compile(r",? ?(?:(?:and|und|et|y|e|i|и) )?", re.IGNORECASE)
 _NAMES = re.compile(r"[(\[] ?([^()\[\]]{1,20}?) ?[)\]]|\bin (\S{1,20}?)(?=[?.,;:)]|$)")
 _WORDS = re.compile(
     r"[^\W\d_]{3,}|[^\W\d_]{1,3}[$]|[^\w\s.,?!'\"-]C?F?|(?<!\w)(?!in\b|an\b|st\b|pt\b)[a-z][a-zA-Z](?!\w)"
@@ -36,6 +37,8 @@ _WORDS = re.compile(
 _BELOW = re.compile(
     r"(?i) ?(?:below (?:zero|freezing)|unter null|bajo cero|au-dessous de zéro|sous zéro|sotto (?:lo )?zero|abaixo de zero|onder nul|ниже нуля|under noll)"
 )
+_PART_OF = re.compile(r"([^\W\d_]+),? ?(?:(?:and|und|et|y|e|i|и) )?$")
+_CENTS = {("USD", "¢"): 100, ("EUR", "¢"): 100, ("GBP", "p"): 100}
 _TEMPERATURES = ("°C", "°F", "K")
 
 
@@ -97,8 +100,27 @@ class Quantity(Number):
         )
 
     def find(self, sentence: Sentence) -> list[Found]:
-        found = list(self._amounts(sentence))
+        found: list[Found] = []
+        for one in self._amounts(sentence):
+            whole = self._with_part(sentence.text, found[-1], one) if found else None
+            before = _PART_OF.search(sentence.text, found[-1].end if found else 0, one.start)
+            if whole is None and before is not None and (unit_named(before[1]) or "", one.value.unit) in PARTS_OF:
+                continue  # of `Dos kilos y cuatrocientos gramos` nobody reads the grams alone
+            found = [*found[:-1], whole] if whole is not None else [*found, one]
         return self._chosen(sentence, [one for one in found if one.value.unit] or found)
+
+    @staticmethod
+    def _with_part(text: str, whole: Found, part: Found) -> Found | None:
+        """Return two amounts as one where the second is of a smaller unit and follows at once: `Dos kilos y cuatrocientos gramos`."""
+        factor = (PARTS_OF | _CENTS).get((whole.value.unit, part.value.unit))
+        if factor is None or whole.value.decimals or not 0 <= part.value.number < factor:
+            return None
+        if _LINK.fullmatch(text, whole.end, part.start) is None:
+            return None
+        value = Amount(whole.value.number * factor + part.value.number, part.value.unit, part.value.decimals)
+        if part.value.unit in MINOR:  # `4 dollars and 50 cents` are dollars still
+            value = Amount(Decimal(value.number) / factor, whole.value.unit, 2)
+        return Found(value, whole.start, part.end)
 
     def _taken(self, text: str, number: Found) -> Found | None:
         text, decimal = plain(text), self._decimal(text)
@@ -183,7 +205,12 @@ class Quantity(Number):
             unit = unit_at(text, number.end) or ({"ft": "in", "h": "min"}.get(amount.unit, ""), number.end)
             symbol = "min" if (amount.unit, unit[0]) == ("h", "m") else unit[0]
             factor = PARTS_OF.get((amount.unit, symbol))
-            if factor is None or number.value >= factor or (unit[1] == number.end and number.start != end):
+            if (
+                factor is None
+                or symbol in MINOR
+                or number.value >= factor
+                or (unit[1] == number.end and number.start != end)
+            ):
                 break
             total = amount.number * factor + (-number.value if amount.number < 0 else number.value)
             amount, end = Amount(total, symbol, number.decimals), unit[1]

@@ -19,6 +19,7 @@ from snellen.text import terms
 MINOR = terms("¢ p")
 """A hundredth of a currency."""
 PARTS_OF = {("ft", "in"): 12, ("lb", "oz"): 16, ("h", "min"): 60, ("min", "s"): 60, ("m", "cm"): 100}
+PARTS_OF |= {("km", "m"): 1_000, ("kg", "g"): 1_000}
 """Units that are written one after the other, `5 ft 10 in`, with how many of the second make one of the first."""
 _NOT_CONVERTED = {"°": 1, "rad": 1, "arcmin": 1, "arcsec": 1, "%": 2, "‰": 2, "rpm": 3, "bpm": 4, "dB": 5, "fps": 6}
 """What pint takes for plain numbers, by what it measures: 45° is no percent."""
