@@ -194,6 +194,8 @@ _CLOCK = re.compile(
     r"(?ai)(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
     r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)" + _PART_OF_DAY
 )
+_SHIFTED = re.compile(r"(?i)(?:(?<!\w)(?:minutes?|quarter|half|seconds?) (?:to|before|past|after|of) |差[^点點]{0,6})$")
+"""What moves the time behind it: `one minute to midnight`, `差一刻八点`."""
 _AT = re.compile(r"(?i)(?<!\w)(?:at|um|om|kl\.?|alle|às|klokken|o godzinie|в)\s$")
 """Words before a time with a full stop: `at 14.35`."""
 _STOPPED = re.compile(r"(?a)(?<!.)([01]?\d|2[0-3])\.([0-5]\d)(?!.)")
@@ -259,7 +261,7 @@ class Time(AnswerType):
         text = plain(sentence.text).replace("：", ":")
         matches = (match for pattern in (_CLOCK, _CJK_CLOCK, _SPOKEN) for match in pattern.finditer(text))
         found = [Found(_clock(match), match.start(), match.end()) for match in matches]
-        found = [one for one in found if one.value is not None]
+        found = [one for one in found if one.value is not None and not _SHIFTED.search(text, 0, one.start)]
         for one in list(found):
             other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
             hour = None if other is None else _number(other["hour"])
