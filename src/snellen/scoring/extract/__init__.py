@@ -37,11 +37,14 @@ _AFTER = re.compile(r"(?:[^\w\-+(\[\"'$#.]|\.(?!\d)|-(?=\s))*")
 """Signs behind a word of correction that are no part of the answer behind it."""
 
 
-_WORDS_OF_OR = "|".join(sorted(map(re.escape, single_words("or")), key=len, reverse=True))
-_ORS = re.compile(rf"(?i)(?<![^\W_])(?:{_WORDS_OF_OR})(?![^\W_])|[か或]|または|あるいは|还是|또는|혹은")
-_BETWEEN = rf"(?:[^\w.;!?。！？\n]|(?<![^\W_])(?:{'|'.join(map(re.escape, single_words('article') | single_words('option')))})(?![^\W_]))*"
-_OR_BEFORE = re.compile(rf"(?:{_ORS.pattern[4:]}){_BETWEEN}$", re.IGNORECASE)
-_OR_AFTER = re.compile(rf"{_BETWEEN}(?:{_ORS.pattern[4:]})", re.IGNORECASE)
+_OR = "|".join(sorted(map(re.escape, single_words("or")), key=len, reverse=True))
+_OR = rf"(?<![^\W_])(?:{_OR})(?![^\W_])|[か或]|または|あるいは|还是|또는|혹은"
+"""Words for `or`: with other words beside them, or between characters of a script without blanks."""
+_IDLE = "|".join(map(re.escape, single_words("article") | single_words("option")))
+_BETWEEN = rf"(?:[^\w.;!?。！？\n]|(?<![^\W_])(?:{_IDLE})(?![^\W_]))*"
+_ORS = re.compile(_OR, re.IGNORECASE)
+_OR_BEFORE = re.compile(rf"(?:{_OR}){_BETWEEN}$", re.IGNORECASE)
+_OR_AFTER = re.compile(rf"{_BETWEEN}(?:{_OR})", re.IGNORECASE)
 _STOP = re.compile(r"[.;!?](?!\d)|[。！？\n]")
 
 
