@@ -81,7 +81,7 @@ def test_options_in_a_row_are_the_answer_in_every_form(chosen):
         lines(named, "- "),
         "The right ones are:\n\n" + lines(named, "{}. "),
     ):
-        assert read("multi-choice", said, options=BIRDS).value == tuple(chosen), said
+        assert read("multi-choice", said, options=BIRDS, question="Quelles réponses sont vraies ?").value == tuple(chosen)
 
 
 @pytest.mark.parametrize(

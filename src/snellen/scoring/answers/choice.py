@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
-from snellen.scoring.answers.listing import block_in, may_be_ticked
+from snellen.scoring.answers.listed_lines import MOST_CHARACTERS, block_in, may_be_ticked, says_nothing
 from snellen.scoring.answers.number_words import languages, ordinal
 from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
@@ -460,12 +460,10 @@ class Choice(AnswerType):
 
     def anywhere(self, text: str) -> Found | None:
         """Return the option whose line alone is ticked in a list or table of options."""
-        block = block_in(text) if may_be_ticked(text) else None
-        letter = (
-            self._row_option(block.items[0])
-            if block is not None and block.is_ticked and len(block.items) == 1
-            else None
-        )
+        block = block_in(text, self.context.question) if may_be_ticked(text) else None
+        is_one = block is not None and block.is_ticked and len(block.items) == 1
+        is_whole = is_one and block is not None and block.rows == len(self.options.letters)
+        letter = self._row_option(block.items[0]) if block is not None and is_whole else None
         return None if block is None or letter is None else Found(letter, block.start, block.end)
 
     def _row_option(self, item: str) -> str | None:
@@ -507,6 +505,25 @@ def _is_whole(text: str, start: int, end: int) -> bool:
         and (after in "/%:^+" or (after.isalnum() and after < "\u2e80") or (after in ".,:" and next_one.isdigit()))
     )
     return not (signed or longer)
+
+
+def _is_all_but(sentence: Sentence, start: int) -> bool:
+    """Return True for `all`, a word for `except` close behind it, and at once what starts at a place: `All options except B`."""
+    words, passed = sentence.words, single_words("article") | single_words("option")
+    for phrase in (one for one in sentence.phrases if one.table == "except"):
+        before = [one for one in sentence.phrases if one.table == "every" and one.after <= phrase.first]
+        between = [word for word in words[phrase.after :] if word.start < start]
+        close = bool(before) and sum(word.text[0].isalnum() for word in words[before[-1].after : phrase.first]) <= 2
+        comma = (
+            bool(before)
+            and words[phrase.first].text == "but"
+            and any(word.text == "," for word in words[before[-1].after : phrase.first])
+        )
+        if close and not comma and all(word.text in passed or not word.text[0].isalnum() for word in between):
+            return True
+        if words[phrase.first].start > start and any(one.table == "every" for one in sentence.phrases):
+            return True  # `B以外すべて`
+    return False
 
 
 def _is_part(words: Sequence[Word], place: int) -> bool:
@@ -582,6 +599,9 @@ class ChoiceByText(Choice):
         return self._one_of(self.context.options.values())
 
 
+_LISTED = re.compile(r"[\s|*✅✔☑✓❌✗✘☒✖✕☐\ufe0f-]*([^|:\n✅✔☑✓❌✗✘☒✖✕☐]{1,80})")
+"""The head of a line of a list, up to a remark."""
+_WIDE = re.compile(r"[^\S\n]{2,}")
 _RUN = re.compile(
     r"(?<![^\W_])[A-Z](?:\s?(?:[,;/&、，]|[,;]?\s?(?<![^\W_])(?:and|und|sowie|et|y|e|i|и)(?![^\W_])|[和と및])\s?[A-Z](?![^\W_]))+"
 )
@@ -605,7 +625,9 @@ class MultiChoice(Choice):
 
     def parse(self, text: str) -> Any | None:
         """Return the options that a whole text lists."""
-        text = text.strip()
+        text = _WIDE.sub(" ", text).strip()
+        if len(text) > 40 + len(self.options.letters) * (self.options.longest + 8):
+            return None
         if text[:1] + text[-1:] in ("[]", "()", "{}") and len(text) > 3:
             text = text[1:-1]
         if text.isalpha() and text.isupper() and len(text) > 1 and len(set(text)) == len(text):
@@ -640,6 +662,9 @@ class MultiChoice(Choice):
         lone = [match for match in _CAPITAL.finditer(sentence.text) if self.options.letter(match[0])]
         runs = list(_RUN.finditer(sentence.text)) if len(lone) > 1 else []
         if len(runs) == 1 and runs[0].start() == lone[0].start() and runs[0].end() == lone[-1].end():
+            beside = f"{sentence.text[: runs[0].start()]} {sentence.text[runs[0].end() :]}"
+            if not sentence.has("except") and not says_nothing(beside, self.context.question):
+                return None  # `A and B drop out`
             return self._all_but(sentence, [self.options.letter(one[0]) for one in lone], *runs[0].span())
         found = self.find(sentence)
         if not found:
@@ -663,17 +688,31 @@ class MultiChoice(Choice):
 
     def _all_but(self, sentence: Sentence, named: Sequence[str | None], start: int, end: int) -> Found | None:
         """Return the options that a sentence names, or all but these: `Everything except A and D`."""
-        if sentence.has("except"):
-            named = [letter for letter in self.options.letters if letter not in named] if sentence.has("every") else []
+        if sentence.has("except") or (sentence.has("every") and len(set(named)) == 1):
+            named = (
+                [letter for letter in self.options.letters if letter not in named]
+                if _is_all_but(sentence, start)
+                else []
+            )
         return Found(self._ordered(named), start, end) if named else None
 
     def anywhere(self, text: str) -> Found | None:
         """Return the options of the only list of a reply, or the ticked rows of its table, if each is one."""
-        block = block_in(text)
+        block = block_in(text, self.context.question)
         letters = [] if block is None else list(map(self._row_option, block.items))
         if block is None or not all(letters) or not 0 < len(set(letters)) < len(self.options.letters):
             return None  # one that lists all options may only repeat them
         return Found(self._ordered(letters), block.start, block.end)
+
+    def end_of_options(self, text: str) -> int:
+        """Return where the last line that begins with an option ends, if two lines begin with different ones; else 0."""
+        end, at, named = 0, 0, set[str]()
+        for line in text[:MOST_CHARACTERS].split("\n"):
+            head = _LISTED.match(line)
+            if head is not None and (letter := self._row_option(_WIDE.sub(" ", head[1]).strip())) is not None:
+                named, end = named | {letter}, at + len(line)
+            at += len(line) + 1
+        return end if len(named) > 1 else 0
 
     def same(self, value: Any, gold: Any) -> bool:
         """Return True if the same options are named, in any order."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
-from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import FOLDS, stemmed
+from snellen.scoring.answers.listed_lines import block_in
 from snellen.scoring.answers.name import words as name_words
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.answers.text import Text
-from snellen.scoring.replies.sentences import Sentence, phrase_words, sentences, single_words, words_in
+from snellen.scoring.replies.sentences import Sentence, phrase_words, words_in
 from snellen.scoring.rules.vlmevalkit import literal_list
 
 MOST_CHARACTERS, MOST_ITEMS, LONGEST_ITEM = 4_000, 200, 100
@@ -25,20 +25,7 @@ _MARK = re.compile(r"\s*(?:(?P<number>\(?\d{1,3}[.)])|[-*•·–])\s+(?=\S)")
 _ARROWS = r"\s*(?:→|->|=>|⇒|>)\s*"
 _SEPARATORS = (r"\s*\n\s*", _ARROWS, r"\s*[;；]\s*", r"\s*[|｜]\s*", r"\s*[,，、،]\s*")
 _DASH = re.compile(r"\s+[-–—]\s+")
-_LINE = re.compile(r"[^\n]+")
-_ITEM = re.compile(
-    r"\s*\|(?P<cells>.+)\|\s*|\s*(?P<number>\(?\d{1,3}(?:st|nd|rd|th)?[.):]\s+)?(?:[-*•·–]\s+)?(?P<item>[^|\n]*[^\s|.:!?。：！？]|[^|\n:]{1,80}:\s[^|\n]*[^\s|:?：？])\s*"
-)
-"""A row of a table, or a line of a list, which is no sentence and no lead, or an item with a remark: `A: True, it has four.`"""
-_SENTENCE = tuple(".!。！")
-_TICKED, _CROSSED = frozenset("✅✔☑✓"), frozenset("❌✗✘☒✖✕")
-_NO_TICK = dict.fromkeys(map(ord, _TICKED | _CROSSED | {"\ufe0f"}))
-_BROKEN_OFF = re.compile(r"\s*(?:\(?\d{1,3}[.)]|[-*•])\s*")
-_REMARK_ENDS = re.compile(r"[,.;:]")
-_HEAD = re.compile(r"\s*:\s|\s[-–—]\s|\s\(")
-"""What stands between an item and a remark on it."""
-MOST_WORDS = 6
-"""Words of an item; a longer one is a sentence."""
+_LETTER = re.compile(r"(?:[a-z]|[ivx]{1,4})[.)]\s+(?=\S)")
 _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECASE)
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
 _AXES = (
@@ -66,78 +53,6 @@ class Items(NamedTuple):
 
     items: tuple[str, ...]
     is_sequence: bool
-
-
-class Block(NamedTuple):
-    """The lines of a list or the rows of a table, without what is remarked on each, and their place in a text."""
-
-    items: list[str]
-    is_numbered: bool
-    is_ticked: bool
-    start: int
-    end: int
-
-
-@cache
-def _tick() -> re.Pattern[str]:
-    said = "|".join(map(re.escape, single_words("yes") | single_words("no")))
-    return re.compile(rf"[{''.join(_TICKED | _CROSSED)}]|[:|] {{0,2}}(?:{said})(?![^\W_])", re.IGNORECASE)
-
-
-def may_be_ticked(text: str) -> bool:
-    """Return True for a text with ticks or crosses, or yes and no behind a colon or in a cell."""
-    return _tick().search(text) is not None
-
-
-def block_in(text: str) -> Block | None:
-    """Return the only list of two lines or more, or table, of a text in which no other sentence denies or doubts; of ticked lines those.
-
-    A table has one column beside numbers and ticks.
-    """
-    if "\n" not in text:
-        return None
-    blocks: list[list[re.Match[str]]] = []
-    for line in _LINE.finditer(text):
-        item = _ITEM.fullmatch(text, line.start(), line.end())
-        if item is not None and (not blocks or line.start() > blocks[-1][-1].end() + 2):
-            blocks.append([])
-        if item is not None:
-            blocks[-1].append(item)
-    if len(blocks) != 1 or len(blocks[0]) < 2:
-        return None
-    rows, start, end = blocks[0], blocks[0][0].start(), blocks[0][-1].end()
-    before, after = sentences(text, 0, start), sentences(text, end, len(text))
-    if _BROKEN_OFF.fullmatch(text, end):
-        return None
-    if any(one.has("negation", "wrong", "correction", "refusal") for one in (*before, *after)):
-        return None
-    if any(one.has("hedge", "or") or one.asks for one in before) or any(
-        one.concluding or one.has("answer") for one in after
-    ):
-        return None
-    cells = [[cell.strip() for cell in (row["cells"] or row["item"]).split("|")] for row in rows]
-    if all(row["cells"] for row in rows):
-        if len(cells) < 3 or any(map(str.isalnum, "".join(cells[1]))):
-            return None
-        cells = [row[1:] if row[0].isdigit() and len(row) > 1 else row for row in cells[2:]]
-    parts = [[part.strip() for cell in row for part in _HEAD.split(cell, maxsplit=1)] for row in cells]
-    ticks = [_is_ticked(row) for row in parts]
-    if None not in ticks:
-        parts = [row for row, is_ticked in zip(parts, ticks, strict=True) if is_ticked]
-    elif any(len(row) > 1 or row[0].endswith(_SENTENCE) for row in cells):
-        return None
-    heads = [undressed(row[0].translate(_NO_TICK)) for row in parts]
-    return Block(heads, all(row["number"] for row in rows), None not in ticks, start, end)
-
-
-def _is_ticked(parts: Sequence[str]) -> bool | None:
-    """Return True for a line with a tick, or `yes` as its remark; False for one with a cross, or `no`; None for others."""
-    signs = set("".join(parts))
-    if signs & (_TICKED | _CROSSED):
-        return not signs & _CROSSED
-    said = {undressed(_REMARK_ENDS.split(part)[0].rstrip(")")).lower() for part in parts[1:]}
-    is_yes, is_no = (not said.isdisjoint(single_words(table)) for table in ("yes", "no"))
-    return is_yes if is_yes != is_no else None
 
 
 class Listing(AnswerType):
@@ -218,16 +133,10 @@ class Listing(AnswerType):
         return Found(sentence.text[start:end], start, end)
 
     def anywhere(self, text: str) -> Found | None:
-        """Return the items of the only list or table of one column in a reply, where no sentence beside it denies or doubts."""
-        block = block_in(text)
-        items = None if block is None else _items(block.items, block.is_numbered)
-        if (
-            block is None
-            or items is None
-            or any(len(item.split()) > MOST_WORDS or Sentence(item).has("shows", "negation") for item in items.items)
-        ):
-            return None
-        return Found(items, block.start, block.end)
+        """Return the items of the only list or table of one column in a reply."""
+        block = block_in(text, self.context.question)
+        items = None if block is None else _items([_LETTER.sub("", item) for item in block.items], block.is_numbered)
+        return None if block is None or items is None else Found(items, block.start, block.end)
 
     def same(self, value: Items, gold: Items) -> bool:
         fold = name_words if self.context.level == "folded" else FOLDS[self.context.level]

@@ -150,13 +150,14 @@ def _without(said: Visible, spans: Sequence[tuple[int, int]]) -> Visible:
 
 
 def _staged(said: Visible, kind: AnswerType) -> Reading | None:
-    if isinstance(kind, MultiChoice):  # the first line of a list declares no answer, and no row of a table is all of it
-        is_row = said.text.rstrip().endswith("|")
-        return (
-            _anywhere(said, kind)
-            or declared(said, kind)
-            or (None if is_row else short(said, kind) or prose(said, kind))
-        )
+    if isinstance(kind, MultiChoice):
+        listed = _anywhere(said, kind)
+        if listed is not None or not (end := kind.end_of_options(said.text)):
+            return listed or declared(said, kind) or short(said, kind) or prose(said, kind)
+        tail = said.tail(end)  # the first line of a list declares no answer, and no line is all of it
+        return (declared(tail, kind) or short(tail, kind) or prose(tail, kind)) if tail.text.strip() else None
+    if kind.kind == "list":
+        return _anywhere(said, kind) or declared(said, kind) or short(said, kind) or prose(said, kind)
     if isinstance(kind, Choice):  # the tick beside one option decides before what is said of each
         return declared(said, kind) or _anywhere(said, kind) or short(said, kind) or prose(said, kind)
     return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
