@@ -249,24 +249,23 @@ class Truth(AnswerType):
         whole = Found((_negations(part) % 2 == 0) != negative, 0, len(sentence.text))
         if not _content(part) and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
             return whole  # `It is.`, `They are not.`
-        ends = [word.end for word in part.words if word.text in (",", ";", ":")]
         concludes = bool(sentence.concluding) or sentence.opens("conclusion") or words[0].text in _GIVEN
         concludes = concludes or any(word.text in _INDEED for word in words)
-        cuts = [
-            word.start
-            for word, behind in itertools.pairwise(part.words)
-            if word.text == ";" or (word.text == "," and behind.text in _BESIDE)
-        ]
+        cuts = [word.start for word in part.words[1:] if word.text in (",", ";", ":") or word.text in _BESIDE]
         pieces = [Sentence(part.text, start, end) for start, end in itertools.pairwise((0, *cuts, len(part.text)))]
-        concluded = part.conclusion
-        for clause in (
-            *pieces,
-            *([concluded] if concluded is not part else []),
-            *(Sentence(part.text, end, len(part.text)) for end in ends[-1:]),
-        ):
-            if self._restates(clause, claim, concludes):
-                return Found((_negations(clause) % 2 == 0) != negative, 0, len(sentence.text))
-        return None
+        for piece in pieces[1:]:  # `It is the armchair, not the sofa`
+            denied = set(_content(piece))
+            if denied and denied <= set(claim) and _negations(piece) == 1 and not piece.has("shows"):
+                return Found(negative, 0, len(sentence.text))
+        stating = [piece for piece in pieces if self._restates(piece, claim, concludes)]
+        turned = [one for one in pieces if one.words and one.words[0].text in _BESIDE and one.has("shows")]
+        if stating and any(one.start > stating[-1].start and not _negations(one) for one in turned):
+            return None  # `The light was red, but now it is green`
+        if not stating and sum(piece.has("shows") for piece in pieces) < 2 and not (cuts and _negations(part)):
+            stating = [one for one in (part, part.conclusion) if self._restates(one, claim, concludes)]
+        values = {(_negations(piece) % 2 == 0) != negative for piece in stating}
+        value = next(iter(values)) if len(values) == 1 else None  # None: both are said
+        return Found(value, 0, len(sentence.text)) if values else None
 
     @staticmethod
     def _restates(part: Sentence, claim: Sequence[str], concludes: bool) -> bool:
