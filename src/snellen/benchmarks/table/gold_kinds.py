@@ -49,8 +49,12 @@ _COUNTED = re.compile(
     r"|сколько|多少[个只条张人辆]|几[个只条张人辆]|何[匹個人本枚台]|いくつ|몇|\bكم عدد|कितन[ेी]"
 )
 """Questions that ask for a number of things, in a dozen languages."""
-_ITEMS = re.compile(r"[^;；]+(?:(?:; |；)[^;；]+)+|[^,]+(?:, [^,]+){2,}|[^、,;]+(?:、[^、,;]+)+")
-"""A list in a cell: two items between semicolons, or three between commas, which names and addresses have too."""
+_ITEMS = re.compile(
+    r"[^;；]+(?:(?:; ?|；)[^;；]+)+|[^\W\d_A-ZÀ-ÞА-Я][^,\sA-ZÀ-ÞА-Я]*(?:, [^,\sA-ZÀ-ÞА-Я]+){2,}|-?\d[\d.]*(?:, -?\d[\d.]*){2,}|[^、,;\u3040-\u309f\s]+(?:、[^、,;\u3040-\u309f\s]+)+"
+)
+"""A list in a cell: items between semicolons; three words in small letters or numbers between commas, since names, places and sayings
+have commas too; words between the commas of Chinese and Japanese."""
+_CODE = frozenset("=<>{}()[]")
 MOST_ITEM_WORDS = 3
 _SIGN_WORDS = frozenset(("minus", "negative", "plus"))
 _NUMERAL = re.compile(r"\d[\d.,]*\d|\d", re.ASCII)
@@ -258,7 +262,7 @@ def form_of(text: str) -> str:
 
 def _is_list(text: str) -> bool:
     """Return True for short items between separators: `red; blue`, `apple, pear, fig`, `犬、猫`."""
-    if _ITEMS.fullmatch(text) is None:
+    if _ITEMS.fullmatch(text) is None or not _CODE.isdisjoint(text):
         return False
     items = re.split("[;；]|, |、", text)
     return all(

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from snellen.scoring.answers.base import AnswerContext, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import accents, exact, folded, stemmed
-from snellen.scoring.answers.listed_lines import MOST_CHARACTERS, block_in, may_be_ticked, says_nothing
 from snellen.scoring.answers.number_words import languages, ordinal
 from snellen.scoring.replies.sentences import Sentence, Word, ordered, phrases, places_of, single_words, words_of
 from snellen.text import terms
@@ -460,6 +459,8 @@ class Choice(AnswerType):
 
     def anywhere(self, text: str) -> Found | None:
         """Return the option whose line alone is ticked in a list or table of options."""
+        from snellen.scoring.answers.listed_lines import block_in, may_be_ticked
+
         block = block_in(text, self.context.question) if may_be_ticked(text) else None
         is_one = block is not None and block.is_ticked and len(block.items) == 1
         is_whole = is_one and block is not None and block.rows == len(self.options.letters)
@@ -662,6 +663,8 @@ class MultiChoice(Choice):
         lone = [match for match in _CAPITAL.finditer(sentence.text) if self.options.letter(match[0])]
         runs = list(_RUN.finditer(sentence.text)) if len(lone) > 1 else []
         if len(runs) == 1 and runs[0].start() == lone[0].start() and runs[0].end() == lone[-1].end():
+            from snellen.scoring.answers.listed_lines import says_nothing
+
             beside = f"{sentence.text[: runs[0].start()]} {sentence.text[runs[0].end() :]}"
             if not sentence.has("except") and not says_nothing(beside, self.context.question):
                 return None  # `A and B drop out`
@@ -698,6 +701,8 @@ class MultiChoice(Choice):
 
     def anywhere(self, text: str) -> Found | None:
         """Return the options of the only list of a reply, or the ticked rows of its table, if each is one."""
+        from snellen.scoring.answers.listed_lines import block_in
+
         block = block_in(text, self.context.question)
         letters = [] if block is None else list(map(self._row_option, block.items))
         if block is None or not all(letters) or not 0 < len(set(letters)) < len(self.options.letters):
@@ -707,7 +712,7 @@ class MultiChoice(Choice):
     def end_of_options(self, text: str) -> int:
         """Return where the last line that begins with an option ends, if two lines begin with different ones; else 0."""
         end, at, named = 0, 0, set[str]()
-        for line in text[:MOST_CHARACTERS].split("\n"):
+        for line in text[:20_000].split("\n"):
             head = _LISTED.match(line)
             if head is not None and (letter := self._row_option(_WIDE.sub(" ", head[1]).strip())) is not None:
                 named, end = named | {letter}, at + len(line)

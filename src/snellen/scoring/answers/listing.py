@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.fold import FOLDS, stemmed
-from snellen.scoring.answers.listed_lines import block_in
+from snellen.scoring.answers.listed_lines import block_in, says_nothing
 from snellen.scoring.answers.name import words as name_words
 from snellen.scoring.answers.structure import whole_json
 from snellen.scoring.answers.text import Text
@@ -86,6 +86,9 @@ class Listing(AnswerType):
             return _items(dashed)
         if separator in _SEPARATORS[2:]:
             parts[-1:] = [part for text in parts[-1:] for part in _AND.split(text) if part]
+        lead, colon, first = parts[0].rpartition(": ")
+        if colon and len(parts) > 1 and says_nothing(lead, self.context.question):
+            parts[0] = first  # `The logo has two colours: red, blue`
         return _items(parts, separator == _ARROWS)
 
     def schema(self) -> dict[str, Any]:

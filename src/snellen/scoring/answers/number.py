@@ -374,26 +374,22 @@ class Number(AnswerType):
         return chosen if close and len({one.value for one in chosen}) == 1 else []
 
     def _of_them(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
-        """Return the part of which the question's words are said: of `10 cars: 3 of them are red` the 3, where red ones are asked for."""
+        """Return of a total and its part (`7 cars, 3 of them red`) the one about all that is asked for; both if neither is."""
         text = sentence.text
         parts = [
-            (one, one.end)
+            one
             for one in found
             if _OF_THEM.match(text, one.end) or _OF_THEM_BEFORE.search(_shortly_before(text, one.start))
         ]
-        idle = single_words("function")
-        said = [
-            (
-                one,
-                {
-                    stemmed(word.text)
-                    for word in words_of(_CLAUSE_END.split(text[end:])[0])
-                    if word.text not in idle and word.text < "\u2e80"
-                },
-            )
-            for one, end in parts
-        ]
-        return [one for one, words in said if not self._asked().isdisjoint(words)][:1] if len(said) == 1 else []
+        if len(parts) != 1 or len(found) != 2:
+            return []
+        (part,), (total,) = parts, [one for one in found if one is not parts[0]]
+        asked = {word[:4] for word in self._asked() if word < "\u2e80"}
+        about = {word.text[:4] for word in words_of(text[: max(total.end, part.start)]) if total.start < part.start}
+        said = {word.text[:4] for word in words_of(_CLAUSE_END.split(text[part.end :])[0])}
+        if asked & said - about:
+            return [part]
+        return [total] if asked <= about else list(found)
 
     def _of_clause(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the only number of the last clause, if it names what is asked for: `With sides 6 and 9, the area is 54`."""
@@ -468,7 +464,7 @@ _YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|der|aus|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
-_THEM = "of (?:them|these|those|which)|davon|darunter|dont|d'entre (?:eux|elles)|de (?:ell[oa]s|estos|estas|l[oa]s cuales)|di (?:loro|essi|cui)|из (?:них|которых)"
+_THEM = "of (?:them|these|those|which)|davon|darunter|waarvan|dont|d'entre (?:eux|elles)|de (?:ell[oa]s|estos|estas|l[oa]s cuales)|di (?:loro|essi|cui)|из (?:них|которых)"
 _OF_THEM, _OF_THEM_BEFORE = (
     re.compile(rf"\s(?:{_THEM})(?!\w)"),
     re.compile(rf"(?<!\w)(?:{_THEM}|其中|うち)\s?(?:\w+ )?$"),
