@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from snellen.benchmarks.table.gold_kinds import ColumnFacts, form_of, kind_of
 from snellen.scoring.answers import AnswerContext
 from snellen.scoring.extract import correct, read, read_as, type_for
+from stopwatch import cpu_times
 
 QUESTION = "List the things on the shelf."
 BIRDS = dict(zip("ABCD", ("robin", "wren", "crow", "owl"), strict=True))
@@ -81,7 +82,9 @@ def test_options_in_a_row_are_the_answer_in_every_form(chosen):
         lines(named, "- "),
         "The right ones are:\n\n" + lines(named, "{}. "),
     ):
-        assert read("multi-choice", said, options=BIRDS, question="Quelles réponses sont vraies ?").value == tuple(chosen)
+        assert read("multi-choice", said, options=BIRDS, question="Quelles réponses sont vraies ?").value == tuple(
+            chosen
+        )
 
 
 @pytest.mark.parametrize(
@@ -131,11 +134,62 @@ def test_the_part_that_the_question_asks_for_is_read(whole, part):
 def test_another_clause_restates_no_claim_and_another_month_leaves_a_date_open():
     asked = "Is the traffic light green?"
     assert read("truth", "The traffic light is red; the green one is for pedestrians.", question=asked).value is None
+    assert (
+        read("truth", "The traffic light is red; the green one belongs to the crossing.", question=asked).value is None
+    )
     assert read("truth", "The traffic light is green.", question=asked).value is True
     assert read("date", "It opened in March 2020 and closed in June.", question="When did it close?").value is None
     assert read("number", "The coin dates from 1998.", question="Which year is on the coin?").value == 1998
     assert {read("count", said).value for said in ("5+", "3 mehr als 5+")} == {None}
     assert read("number", "3/0").value is None
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [("The light is red, not green.", True), ("The light isn't green, it's red.", True), ("The light is green, not red.", False),
+     ("The light is red and the car is not blue.", True), ("The light isn't red; it is green.", False), ("It is red.", True),
+     ("The light was red, but now it is green.", None), ("The light is green, the car is red.", None)],
+)  # fmt: skip
+def test_what_is_said_of_something_else_turns_no_claim(said, value):
+    assert read("truth", said, question="Is the light red?").value is value
+
+
+@pytest.mark.parametrize(
+    "lead",
+    ["Answer:", "The answer is:", "Sure! Here is the answer:", "### Final answer\n", "The shelf has three things:"],
+)
+def test_a_marker_before_a_list_takes_all_of_it(lead):
+    said = f"{lead}\n- vase\n- book\n- clock"
+    value = read("list", said, question="What things does the shelf have?").value
+    assert value is not None and value.items == ("vase", "book", "clock")
+    said = f"{lead}\n- A. robin\n- C. crow"
+    assert read("multi-choice", said, options=BIRDS, question="What things does the shelf have?").value == ("A", "C")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["All things except:\n- vase\n- book", "Things that were removed:\n- vase\n- book", "Steps:\n1. Look at it\n2. Count them",
+     "- vase\n- book\n\nOnly the vase is on the shelf.", "- vase\n- maybe a book", "- vase ✅\n- book",
+     "| Thing | Missing |\n|---|---|\n| vase | yes |\n| book | no |", "vase: yes\nbook: unclear"],
+)  # fmt: skip
+def test_a_list_of_something_else_is_no_answer(said):
+    assert read("list", said, question="What things does the shelf have?").value is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply"),
+    [("multi-choice", "| red |{}|"), ("multi-choice", "A{}x"), ("list", "a{}:"), ("list", "| Hue |\n|---|\n| red |\n| {}|\n"),
+     ("list", "- a\n{}- b\n")],
+)  # fmt: skip
+@pytest.mark.parametrize("blank", [" ", "\t", "\u3000", "- x\n"])
+def test_lists_are_read_in_linear_time(kind, reply, blank):
+    options = BIRDS if kind == "multi-choice" else None
+
+    def seconds(times: int) -> float:
+        said = reply.format(blank * times)
+        return min(cpu_times(lambda: read(kind, said, options=options, question=str(times)), times=2))
+
+    assert seconds(10_000) < 8 * seconds(2_500) + 0.2
 
 
 def test_calculations_behind_a_first_sentence_are_not_overlooked():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.replies.sentences import Sentence, phrase_words, sentences, single_words, words_in, words_of
@@ -84,7 +85,7 @@ def _idle() -> frozenset[str]:
         "link",
         "conclusion",
     )
-    return phrase_words(*tables) | _LEADING
+    return phrase_words(*tables) | _LEADING | frozenset(ENGLISH_BELOW_HUNDRED)
 
 
 def says_nothing(text: str, question: str) -> bool:

@@ -261,7 +261,10 @@ class Truth(AnswerType):
         turned = [one for one in pieces if one.words and one.words[0].text in _BESIDE and one.has("shows")]
         if stating and any(one.start > stating[-1].start and not _negations(one) for one in turned):
             return None  # `The light was red, but now it is green`
-        if not stating and sum(piece.has("shows") for piece in pieces) < 2 and not (cuts and _negations(part)):
+        one_clause = sum(piece.has("shows") for piece in pieces) < 2 and not any(
+            word.text == ";" for word in part.words
+        )
+        if not stating and one_clause and not (cuts and _negations(part)):
             stating = [one for one in (part, part.conclusion) if self._restates(one, claim, concludes)]
         values = {(_negations(piece) % 2 == 0) != negative for piece in stating}
         value = next(iter(values)) if len(values) == 1 else None  # None: both are said
