@@ -160,6 +160,8 @@ def test_what_is_said_of_something_else_turns_no_claim(said, value):
 )
 def test_a_marker_before_a_list_takes_all_of_it(lead):
     said = f"{lead}\n- vase\n- book\n- clock"
+    loose = read("list", f"{lead}\n1. vase\n\n2. book\n\n3. clock", question="What things does the shelf have?").value
+    assert loose is not None and loose.items == ("vase", "book", "clock")
     value = read("list", said, question="What things does the shelf have?").value
     assert value is not None and value.items == ("vase", "book", "clock")
     said = f"{lead}\n- A. robin\n- C. crow"

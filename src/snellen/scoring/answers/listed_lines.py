@@ -107,16 +107,17 @@ def block_in(text: str, question: str = "") -> Block | None:
     if "\n" not in text or len(text) > MOST_CHARACTERS:
         return None
     groups, others, at = list[list[_Line]](), list[_Line](), 0
-    fresh = True
+    fresh, apart = True, False
     for whole in text.split("\n"):
         line = _Line(whole.strip(), at, at + len(whole.rstrip()))
         at += len(whole) + 1
         if not line.text or _RULE.fullmatch(line.text):
-            fresh = True
+            apart = True
         elif _is_item(line.text):
+            fresh = fresh or (apart and not (_NUMBER.match(line.text) and _NUMBER.match(groups[-1][-1].text)))
             groups += [[]] if fresh else []
             groups[-1].append(line)
-            fresh = False
+            fresh = apart = False
         else:
             others.append(line)
             fresh = True
