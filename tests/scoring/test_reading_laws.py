@@ -334,6 +334,12 @@ def test_two_values_joined_by_an_or_of_any_language_are_no_answer(pair, word, fo
     assert read_as(answer, said).value is None
 
 
+def test_an_or_that_begins_the_next_sentence_leaves_none_either():
+    assert read_as(BIRDS, "Answer: B. Or maybe C.").value is None
+    assert read_as(BIRDS, "The answer is B. Or, in other words, the wren.").value == "B"
+    assert read_as(BIRDS, "It is B. Or so it seems.").value in ("B", None)
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

@@ -45,6 +45,7 @@ _BETWEEN = rf"(?:[^\w.;!?。！？\n]|(?<![^\W_])(?:{_IDLE})(?![^\W_]))*"
 _ORS = re.compile(_OR, re.IGNORECASE)
 _OR_BEFORE = re.compile(rf"(?:{_OR}){_BETWEEN}$", re.IGNORECASE)
 _OR_AFTER = re.compile(rf"{_BETWEEN}(?:{_OR})", re.IGNORECASE)
+_OR_NEXT = re.compile(rf"\W{{0,6}}[.;!?]\W{{0,6}}(?:{_OR})", re.IGNORECASE)
 _STOP = re.compile(r"[.;!?](?!\d)|[。！？\n]")
 
 
@@ -180,6 +181,8 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
             if not said.has(*negations) and not (left and kind.same(left[-1].value, reading.value)):
                 return True
         pairs = [("", after[joint.end() :])] if (joint := _OR_AFTER.match(after)) is not None else []
+        if (joint := _OR_NEXT.match(around[2])) is not None:  # `B. Or maybe C.`
+            pairs.append(("", _STOP.split(around[2][joint.end() :])[0]))
         pairs += [(inside[: joint.start()], inside[joint.end() :]) for joint in _ORS.finditer(inside[:_LONGEST])]
         for one, other in pairs:
             said, right = Sentence(one), kind.find(Sentence(other))
