@@ -186,7 +186,7 @@ def _images(source: Source, data: Data, base: Path) -> Path | None:
 
 
 def _archives(source: Source, located: LocatedTable, base: Path) -> list[Path]:
-    """Return the declared places (patterns) of a data set of the hub that lie beside its table, and archives behind the first of a file's.
+    """Return the declared places (patterns) of a data set of the hub that lie beside its table, and places behind the first of a file's.
 
     Raises DataError for a pattern that leads out of the data set; linked folders that do are passed over.
     """
@@ -195,7 +195,7 @@ def _archives(source: Source, located: LocatedTable, base: Path) -> list[Path]:
         located.folder or located.tree.path,
     )
     if not source.hub:
-        return [path for name in names[1:] if (path := base / name).is_file()]
+        return [path for name in names[1:] if (path := base / name).exists()]
     patterns = [member_name(name, f"images of {source.hub}") for name in names if name]
     paths = [path for name in patterns for path in sorted(root.glob(name))]
     top = root.resolve()

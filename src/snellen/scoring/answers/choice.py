@@ -661,7 +661,7 @@ class MultiChoice(Choice):
         if sentence.asks or sentence.has("negation", "wrong", "or", "hedge", "bound"):
             return None
         lone = [match for match in _CAPITAL.finditer(sentence.text) if self.options.letter(match[0])]
-        runs = list(_RUN.finditer(sentence.text)) if len(lone) > 1 else []
+        runs = list(_RUN.finditer(sentence.text)) if len({one[0] for one in lone}) > 1 else []
         if len(runs) == 1 and runs[0].start() == lone[0].start() and runs[0].end() == lone[-1].end():
             from snellen.scoring.answers.listed_lines import says_nothing
 

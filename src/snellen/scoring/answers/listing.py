@@ -86,7 +86,7 @@ class Listing(AnswerType):
             return _items(dashed)
         if separator in _SEPARATORS[2:]:
             parts[-1:] = [part for text in parts[-1:] for part in _AND.split(text) if part]
-        lead, colon, first = parts[0].rpartition(": ")
+        lead, colon, first = parts[0].rpartition(": ") if parts else ("", "", "")
         if colon and len(parts) > 1 and says_nothing(lead, self.context.question):
             parts[0] = first  # `The logo has two colours: red, blue`
         return _items(parts, separator == _ARROWS)

@@ -81,7 +81,7 @@ class Quantity(Number):
         return found.value if found is not None and found.end == len(text) else None
 
     def same(self, value: Amount, gold: Amount) -> bool:
-        given = gold.unit if value.unit == "°" and gold.unit in _TEMPERATURES else value.unit
+        given = "" if value.unit == "°" and gold.unit in _TEMPERATURES else value.unit
         unit, wanted = given or self._asked_unit(gold.unit), gold.unit or self._asked_unit(value.unit)
         number, answer = Fraction(gold.number), Fraction(value.number)
         exact = is_currency(wanted) or (gold.decimals <= 0 and number.denominator == 1)
