@@ -711,8 +711,10 @@ class MultiChoice(Choice):
 
     def end_of_options(self, text: str) -> int:
         """Return where the last line that begins with an option ends, if two lines begin with different ones; else 0."""
+        from snellen.scoring.answers.listed_lines import MOST_CHARACTERS
+
         end, at, named = 0, 0, set[str]()
-        for line in text[:20_000].split("\n"):
+        for line in text[:MOST_CHARACTERS].split("\n"):
             head = _LISTED.match(line)
             if head is not None and (letter := self._row_option(_WIDE.sub(" ", head[1]).strip())) is not None:
                 named, end = named | {letter}, at + len(line)
