@@ -178,5 +178,6 @@ def test_options_read_at_once_say_what_each_says_by_itself(texts: list[str]) -> 
     assert (about.lengths, about.folded, about.plain) == tuple(
         [getattr(text, name) for text in each] for name in ("length", "folded", "plain")
     )
-    assert about.odd == (each if any(text[3:] != ("", False, False, False) for text in map(astuple, each)) else [])
+    signs = [astuple(text)[3:] for text in each]
+    assert [astuple(text)[3:] for text in about.odd] == (signs if any(map(any, signs)) else [])
     assert bool(options_level(options)) == (len(set(map(folded, texts))) < len(texts))

@@ -68,7 +68,9 @@ def value(spec: CellSpec, row: Row, number: int) -> Any:
 
 def cell_reader(spec: CellSpec) -> Callable[[Row, int], Any]:
     """Return `value` for all rows of a table: a text in a plain column is taken as it is."""
-    if not isinstance(spec, str) or spec in (ROW_NUMBER, WHOLE_ROW):
+    if isinstance(spec, Cell) and spec == Cell(column=spec.column, as_=spec.as_):
+        spec = spec.column  # the form of a cell is no operation
+    if not isinstance(spec, str) or spec in ("", ROW_NUMBER, WHOLE_ROW):
         return partial(value, spec)
     return lambda row, number: cell if isinstance(cell := row.get(spec), str) else value(spec, row, number)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
 
@@ -47,7 +47,7 @@ class OptionText(Struct, frozen=True, gc=False):
 
 
 class RowOptions(Struct, frozen=True, gc=False):
-    """What the options of a row say, in their order; `odd` is empty where none can be odd by itself."""
+    """What the options of a row say, in their order; `odd` says what may be odd about each, and is empty where nothing is."""
 
     lengths: list[int]
     folded: list[str]
@@ -59,32 +59,40 @@ _CATCH_ALL_FIRST = frozenset(("all", "none", "neither", "both", "any", "no"))
 _MARKS = frozenset("([*✓✔✅☑")
 _SPACED = str.maketrans({**dict.fromkeys(",.&", " "), **dict.fromkeys("'\"-/%$?!;_+=", "x")})
 """What may stand beside an option's letter becomes a blank; what no odd option is told by becomes a letter."""
+_ORDINARY = OptionText(0, "", "")
+"""Stands in `odd` for an option that is not odd."""
 _LENGTH, _FOLDED, _PLAIN = attrgetter("length"), attrgetter("folded"), attrgetter("plain")
 
 
 def row_options(options: Mapping[str, str]) -> RowOptions:
-    """Return what the options of a row say. Most rows are told at once from all of their texts to have no odd option."""
-    whole = "\n".join(options.values())
-    if whole.isascii():
-        spaced = whole.translate(_SPACED)
-        words, lines = spaced.lower().split(), whole.lower().split("\n")
-        if (
-            len(lines) == len(options)
-            and spaced.replace(" ", "").replace("\n", "").isalnum()
-            and min(map(len, words)) > 1
-            and _CATCH_ALL_FIRST.isdisjoint(words)
-        ):
+    """Return what the options of a row say. Most are told at once, from all of their texts, to be ordinary."""
+    texts = list(options.values())
+    whole = "\n".join(texts)
+    lines = whole.lower().split("\n")
+    if whole.isascii() and len(lines) == len(options):
+        words = whole.translate(_SPACED).lower()
+        if words.replace(" ", "").replace("\n", "").isalnum():
             if "  " in whole or " \n" in whole or "\n " in whole or whole[0] == " " or whole[-1] == " ":
                 lines = [" ".join(line.split()) for line in lines]
             plain = [line.rstrip(".") for line in lines] if "." in whole else lines
-            return RowOptions([len(text.strip()) for text in options.values()], lines, plain, [])
-    about = list(map(option_text, options.values()))
-    odd = (
-        about
-        if any(text.leading or text.is_catch_all or text.may_name_options or text.is_marked for text in about)
-        else []
-    )
-    return RowOptions(list(map(_LENGTH, about)), list(map(_FOLDED, about)), list(map(_PLAIN, about)), odd)
+            odd: list[OptionText] = []
+            found = words.split()
+            if min(map(len, found)) == 1 or not _CATCH_ALL_FIRST.isdisjoint(found):
+                may_be = [
+                    not _CATCH_ALL_FIRST.isdisjoint(found := line.split()) or min(map(len, found), default=0) == 1
+                    for line in words.split("\n")
+                ]
+                odd = _odd(option_text(text) if odd else _ORDINARY for text, odd in zip(texts, may_be, strict=True))
+            return RowOptions([len(text.strip()) for text in texts], lines, plain, odd)
+    about = list(map(option_text, texts))
+    return RowOptions(list(map(_LENGTH, about)), list(map(_FOLDED, about)), list(map(_PLAIN, about)), _odd(about))
+
+
+def _odd(about: Iterable[OptionText]) -> list[OptionText]:
+    """Return all options if one of them is odd by itself, else none."""
+    about = list(about)
+    is_odd = any(text.leading or text.is_catch_all or text.may_name_options or text.is_marked for text in about)
+    return about if is_odd else []
 
 
 @lru_cache(maxsize=65_536)
@@ -146,9 +154,11 @@ def _equal(options: Mapping[str, str], gold: object) -> Iterator[tuple[str, str]
 
 def _letters(options: Mapping[str, str], about: Mapping[str, OptionText]) -> Iterator[tuple[str, str]]:
     """Yield options that hold letters of options, and options that stand for others."""
-    whole = {text.strip().upper(): letter for letter, text in options.items()}
-    drawn = set(whole) == set(options)  # every option is a letter, as where they stand in the image
-    moved = any(whole[text] != text for text in whole) if drawn else False
+    drawn = moved = False
+    if all(option.leading for option in about.values()):  # perhaps letters, as where they stand in the image
+        whole = {text.strip().upper(): letter for letter, text in options.items()}
+        drawn = set(whole) == set(options)
+        moved = drawn and any(whole[text] != text for text in whole)
     seen = set[str]()
     for letter, text in options.items():
         option = about[letter]
