@@ -11,9 +11,9 @@ from snellen.scoring.extract import correct, read
 num2words = pytest.importorskip(
     "num2words", reason="num2words is not installed: pip install 'snellen[local]'"
 ).num2words
-WRITTEN = ("de", "fr", "es", "pt", "it", "nl", "ru", "pl", "tr")
+WRITTEN = ("de", "fr", "es", "pt", "it", "nl", "ru", "pl", "tr", "sv")
 NUMBERS = st.integers(2, 999) | st.integers(2_000, 999_999) | st.integers(2_000_000, 900_000_000)
-QUESTIONS = {"fr": "Combien y en a-t-il ?"}  # `six` is English too
+QUESTIONS = {"fr": "Combien y en a-t-il ?", "sv": "Hur många finns det?"}  # `six` and `sex` are English too
 DOUBTFUL = {word for language in languages().values() for word in language.doubtful}
 
 

@@ -43,7 +43,9 @@ _WORDS_OF_ABOUT = (
 )
 _ABOUT = re.compile(rf"(?:{_WORDS_OF_ABOUT})\s*", re.IGNORECASE)
 _ABOUT_END = re.compile(rf"(?<![^\W_])(?:{_WORDS_OF_ABOUT})$", re.IGNORECASE)
-_RANGE = re.compile(r"\s{0,2}(?:-|–|—|to|bis|or|oder|o|ou|或|、|~|à)\s{0,2}", re.IGNORECASE)
+_RANGE = re.compile(
+    r"\s{0,2}(?:-|–|—|~|～|to|bis|tot|till?|a|à|al|até|hasta|do|до|至|到|から|or|oder|o|ou|或|、)\s{0,2}", re.IGNORECASE
+)
 ZERO = terms("none zero nil keine keiner aucun aucune ninguno ninguna nenhum nenhuma nessuno nessuna 没有 ноль")
 _NO = frozenset(
     ("no", "kein", "keine", "keinen", "aucun", "aucune", "ningún", "ninguna", "nenhum", "nenhuma", "nessun", "nessuna")
@@ -172,7 +174,8 @@ class Number(AnswerType):
                 for one in found
                 if self._is_year(one) and _YEAR_BEFORE.search(_shortly_before(sentence.text, one.start))
             ]
-            found = [one for one in found if one not in dated] or found
+            asks_year = _ASKS_YEAR.search(self.context.question) is not None
+            found = [one for one in found if (one in dated) == asks_year] or found
         if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
             return found
         found = [one for one in found if not in_brackets(sentence.text, one.start)] or found
@@ -384,7 +387,7 @@ class Number(AnswerType):
         if len(parts) != 1 or len(found) != 2:
             return []
         (part,), (total,) = parts, [one for one in found if one is not parts[0]]
-        asked = {word[:4] for word in self._asked() if word < "\u2e80"}
+        asked = {word[:4] for word in self._asked() - _HOW_MANY if word < "\u2e80"}
         about = {word.text[:4] for word in words_of(text[: max(total.end, part.start)]) if total.start < part.start}
         said = {word.text[:4] for word in words_of(_CLAUSE_END.split(text[part.end :])[0])}
         if asked & said - about:
@@ -396,8 +399,10 @@ class Number(AnswerType):
         start = max((match.end() for match in _CLAUSE_END.finditer(sentence.text)), default=0)
         inside = [one for one in found if one.start >= start]
         end = inside[0].start if inside else start
-        named = {stemmed(word.text) for word in sentence.words if start <= word.start < end and word.text[0].isalpha()}
-        return inside if start and len(inside) == 1 and not self._asked().isdisjoint(named) else []
+        words = [(word.start, stemmed(word.text)) for word in sentence.words if word.text[0].isalpha()]
+        named = self._asked().intersection(word for at, word in words if start <= at < end)
+        before = {word for at, word in words if at < start}
+        return inside if start and len(inside) == 1 and not named <= before else []
 
     def _result(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the result of a calculation: the number behind the last `=`, at a word of summing up, or behind all operations."""
@@ -460,11 +465,20 @@ _SPACED_MINUS = re.compile(r"[-−–] \d")
 _MINUS = re.compile(
     r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영하|零下|氷点下|영하|负|マイナス)\s?$", re.IGNORECASE
 )
-_YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
+_YEAR_BEFORE = re.compile(
+    r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в|around|about|um|vers|hacia|jahr)\s$", re.IGNORECASE
+)
+_ASKS_YEAR = re.compile(
+    r"(?i)\b(?:which|what|welche\w?|quelle|qu[eé]|che|quale|welke?|jakim|którym|каком) (?:years?|jahr|année|año|ano|anno|jaar|roku|году)\b"
+    "|[哪几何]一?年|(?:몇|어느) ?(?:년|해)"
+)
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 _DIGITS = re.compile(r"\d+")
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|der|aus|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
-_THEM = "of (?:them|these|those|which)|davon|darunter|waarvan|dont|d'entre (?:eux|elles)|de (?:ell[oa]s|estos|estas|l[oa]s cuales)|di (?:loro|essi|cui)|из (?:них|которых)"
+_THEM = "of (?:them|these|those|which)|davon|darunter|waarvan|varav|dont|d'entre (?:eux|elles)|including|incluid[oa]s?|inclusief|waaronder|w tym|в том числе|de (?:ell[oa]s|estos|estas|l[oa]s cuales)|di (?:loro|essi|cui)|из (?:них|которых)"
+_HOW_MANY = terms(
+    "how many wie viele hoeveel combien cuántos cuántas quantos quantas quanti quante сколько ile kaç hur många berapa"
+)
 _OF_THEM, _OF_THEM_BEFORE = (
     re.compile(rf"\s(?:{_THEM})(?!\w)"),
     re.compile(rf"(?<!\w)(?:{_THEM}|其中|うち)\s?(?:\w+ )?$"),

@@ -104,6 +104,19 @@ def _is_or(sentence: Sentence, one: Phrase) -> bool:
     return any(word.text in single_words("or") for word in sentence.words[one.after : one.after + 4])
 
 
+def _is_not(sentence: Sentence, head: Found) -> bool:
+    """Return True for a `no` that turns the verb behind it: `No está lloviendo`."""
+    behind = next((word.text for word in sentence.words if word.start >= head.end), "")
+    return sentence.text[head.start : head.end].lower() == "no" and behind[:1].isalpha() and behind not in _PRONOUNS
+
+
+def _exact_words(question: str) -> frozenset[str]:
+    """Return the words of a question that a claim loses its meaning without: `all`, `both`, the `right` of `her right hand`."""
+    words = [word.text for word in Sentence(question[-600:]).words]
+    sides = {"right"} if any(one not in _TRUE and two == "right" for one, two in itertools.pairwise(words)) else set()
+    return (single_words("every") | sides | {"both", "only"}) & frozenset(words)
+
+
 def _is_quoted(words: Sequence[Word], clause: int, at: int) -> bool:
     """Return True for a negation in the claim that is judged: `the statement that there are no birds is false`."""
     claims = [place for place in range(clause + 1, at) if words[place].text in _CLAIMS]
@@ -158,6 +171,8 @@ class Truth(AnswerType):
         if _offers_both(sentence):
             return [Found(value, 0, len(sentence.text)) for value in (True, False)]
         head = self._head(sentence)
+        if head is not None and _is_not(sentence, head) and (stance := self._stance(sentence)) is not None:
+            return [] if stance.value is None else [stance]
         found = [
             head,
             self._stance(sentence, after=head.end) if head else self._tail(sentence) or self._stance(sentence),
@@ -245,12 +260,20 @@ class Truth(AnswerType):
         reason = next((word.start for word in words[2:] if word.text in _REASONS), len(sentence.text))
         part = Sentence(sentence.text, after, max(reason, after))
         pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
+        said = {word.text for word in part.words}
+        enough = asked | (_SOME if said & _THERE else set())
+        if any(one.table == "partly" and part.words[one.first].text not in enough for one in part.phrases):
+            return None
         claim, negative = _claim(self.context.question)
         whole = Found((_negations(part) % 2 == 0) != negative, 0, len(sentence.text))
         if not _content(part) and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
             return whole  # `It is.`, `They are not.`
         concludes = bool(sentence.concluding) or sentence.opens("conclusion") or words[0].text in _GIVEN
         concludes = concludes or any(word.text in _INDEED for word in words)
+        if not _exact_words(self.context.question) <= said and (
+            not concludes or {"left", "one", "only"} & said - asked
+        ):
+            return None
         cuts = [word.start for word in part.words[1:] if word.text in (",", ";", ":") or word.text in _BESIDE]
         pieces = [Sentence(part.text, start, end) for start, end in itertools.pairwise((0, *cuts, len(part.text)))]
         for piece in pieces[1:]:  # `It is the armchair, not the sofa`
@@ -300,6 +323,12 @@ _CLAIMS = terms(
     "statement claim assertion aussage behauptung affirmation énoncé afirmación enunciado afirmação affermazione утверждение bewering"
 )
 """Nouns that a verdict may follow at once: `which makes the statement correct`."""
+_THERE, _SOME = (
+    terms("there hay gibt y ci há existen есть 有"),
+    terms("some einige quelques algunos algunas alguns algumas alcuni alcune некоторые"),
+)
+_TRUE = terms("it this that is be answer statement claim correct or and , (")
+"""Words before a `right` that means correct."""
 _OPENING_CLAIMS = terms("that of dass que qu' che de что dat")
 """Words between such a noun and the claim itself."""
 _STRICT = terms("yes no ja nein oui non sí sim não да нет tak nie evet hayır")

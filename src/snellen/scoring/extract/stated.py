@@ -286,7 +286,7 @@ def _asserted_short(sentence: Sentence, kind: AnswerType) -> Found | None:
             return None
         part = sentence.conclusion
         found = kind.short(part) if part is not sentence and _concludes(sentence) else None
-        if found is not None:
+        if found is not None and (kind.kind != "quantity" or found.value.unit):
             return Found(found.value, found.start + part.start, found.end + part.start)
         return kind.short(sentence)
     statement = statement_of(sentence, kind, hedged=True)
@@ -506,8 +506,9 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         )
         if kind.kind in _NUMBERS:
             found = [one for one in found if not in_brackets(sentence.text, one.start)]
-        is_denied = kind.kind in _NUMBERS and any(one.value for one in found) and _is_denied(sentence, last, kind)
-        return Statement(sentence, () if is_denied or (unsure and not concludes) else tuple(found), (), concludes)
+        if kind.kind in _NUMBERS and any(one.value for one in found):
+            found = [one for one in found if not _is_denied(sentence, one, kind)]
+        return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
     stances: list[bool | None] = []
     for at, one in enumerate(found):
         own = _stance(sentence, one, found)
@@ -623,8 +624,8 @@ _start_of = attrgetter("start")
 
 
 def _is_denied(sentence: Sentence, found: Found, kind: AnswerType) -> bool:
-    """Return True if a negation that the question has not stands in the part between commas that holds a value."""
-    ends = [word for word in sentence.words if word.text in (",", ";", ":")]
+    """Return True if a negation that the question has not stands in the part that holds a value, between commas or words for `and`."""
+    ends = [word for word in sentence.words if word.text in (",", ";", ":") or word.text in single_words("and")]
     start = max((word.end for word in ends if word.end <= found.start), default=0)
     end = min((word.start for word in ends if word.start >= found.end), default=len(sentence.text))
     clause, asked = Sentence(sentence.text, start, end), kind.context.question.lower()

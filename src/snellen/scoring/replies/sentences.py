@@ -30,6 +30,7 @@ _TABLES = (
         "and",
         "every",
         "except",
+        "partly",
         "retraction",
         "subject",
         "shows",
