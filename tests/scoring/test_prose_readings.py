@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snellen.scoring.extract import read
+from snellen.benchmarks.table.gold_kinds import ColumnFacts, kind_of
+from snellen.scoring.answers import AnswerContext, answer_type
+from snellen.scoring.extract import is_right, read, read_as
 from snellen.scoring.replies.sentences import phrases, single_words
 
 NAMES = st.sampled_from(["bottle", "lamp", "door", "box", "tower"])
@@ -90,3 +92,70 @@ def test_a_share_behind_an_amount_in_per_cent_restates_it():
         "quantity", "Mit Nein antworteten 37.5 Prozent, also 3 von 8.", "Wie viel Prozent antworteten mit Nein?"
     )
     assert (float(amount.number), amount.unit) == (37.5, "%")
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "expected"),
+    [
+        ("Which city had most rain in 2019 according to the chart?", "Bergen had most rain in 2019.", "Bergen"),
+        ("Which month has the least rain?", "August, with only 14 mm, has the least rain.", "August"),
+        ("Which city had most rain?", "The city in the north had most rain.", None),
+        ("Which city had most rain?", "Not Bergen but Oslo had most rain.", None),
+        (
+            "Which bird is it?",
+            "### Bird\n\nThe bird is a **wren** (*T. troglodytes*).\n\n**Features:**\n- small",
+            "wren",
+        ),
+        ("这道菜叫什么？", "这道菜是**宫保鸡丁**，由鸡丁和花生炒制而成。", "宫保鸡丁"),
+        ("What brand is it?", "It is a **Dell**, or perhaps an HP.", None),
+        ("Vad står det på skylten?", "Det står ”Utgång” på skylten.", "Utgång"),
+        ("What does the label say?", "Es tut mir leid, das Etikett ist zu unscharf.", None),
+        ("最大的动物是什么？", "抱歉，我无法看到图片，请重新上传。", None),
+        ("Was ist größer?", "Also ist B größer als A.", None),
+        ("What sport is it?", "They are playing soccer.", None),
+    ],
+)
+def test_a_text_is_what_a_sentence_says_and_no_more_of_it(question, reply, expected):
+    assert value("text", reply, question) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "gold", "right"),
+    [
+        ("제한 속도는 얼마입니까?", "시속 60km입니다.", "60 km/h", True),
+        ("What does the thermometer read?", "38.6", "38.6 °C", True),
+        ("What does the thermometer read?", "38.6 °F", "38.6 °C", False),
+        ("Какая температура?", "12 градусов ниже нуля.", "-12 °C", True),
+        ("What is the angle?", "38", "38 °C", False),
+    ],
+)
+def test_words_beside_an_amount_name_its_unit(question, reply, gold, right):
+    answer = answer_type("quantity", AnswerContext(question=question))
+    reading = read_as(answer, reply)
+    assert is_right(answer, reading, [gold]) is right
+
+
+@given(st.integers(2, 99), st.sampled_from(["{}个", "{}人", "{}개", "{}本", "{} 명"]))
+def test_a_number_with_a_word_that_counts_is_a_count(number, form):
+    cell = form.format(number)
+    assert kind_of(cell, ColumnFacts(), "몇 개? 几个? 何人?") == "count"
+    answer = answer_type("count", AnswerContext(question="몇 개? 几个? 何人?"))
+    assert answer.parse(cell) == int(answer.parse_gold(cell).value) == number
+
+
+def test_roots_in_one_sign_are_formulas():
+    assert [kind_of(cell, ColumnFacts()) for cell in ("√2/2", "16π", "√ done", "π Day")] == [
+        "formula",
+        "formula",
+        "text",
+        "text",
+    ]
+    answer = answer_type("formula", AnswerContext())
+    assert answer.same(answer.parse("√2"), answer.parse_gold(r"\sqrt{2}"))
+
+
+def test_emoji_and_a_lead_are_no_part_of_an_item():
+    question = "Which vegetables are in the basket?"
+    listed = value("list", "The basket contains:\n* leeks 🥬\n* potatoes 🥔", question)
+    assert listed.items == ("leeks", "potatoes")
+    assert value("list", "从左到右依次是：红色、黄色。", "从左到右依次是什么？").items == ("红色", "黄色")

@@ -23,7 +23,7 @@ from snellen.scoring.answers import AnswerContext, GoldError, answer_type, kinds
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import folded as fold
 from snellen.scoring.answers.moment import MONTHS, WEEKDAYS
-from snellen.scoring.answers.number import ZERO, decimal_of
+from snellen.scoring.answers.number import decimal_of
 from snellen.scoring.answers.video_moment import Moment, moment_names, moments_in
 from snellen.scoring.answers.written_regions import NO_NUMBER
 from snellen.text import terms
@@ -42,7 +42,7 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _COLON = re.compile(r"\d{1,4}(?:[.,]\d+)?(?:\s*:\s*\d{1,4}(?:[.,]\d+)?){1,3}", re.ASCII)
 _CLOCK = re.compile(r"(?:[01]?\d|2[0-4]):[0-5]\d", re.ASCII)
 _SLASHED = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(?:\d{2}|\d{4})", re.ASCII)
-_FORMULA = re.compile(r"\\[a-zA-Z]+|[\^_]\{|\w\^\w")
+_FORMULA = re.compile(r"\\[a-zA-Z]+|[\^_]\{|\w\^\w|√\s?(?:[\d(]|[a-z]\b)|\dπ|π/\d")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _COUNTED = re.compile(
     r"(?i)\bhow many\b|\bwie ?viele\b|\bcombien d|\bcu[aá]nt[oa]s\b|\bquant[oaie]s\b|\bquant[ei]\b|\bhoeveel\b|\bhur många\b|\bilu?\b|\bkaç\b"
@@ -364,8 +364,10 @@ def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:
     form = form_of(cell) if isinstance(cell, str) else form_of_value(cell)
     if facts.about_clips and form in ("text", "texts") and any(isinstance(one, Moment) for one in moments_in(cell)):
         return "moment"
-    if form == "text" and isinstance(cell, str) and cell.strip().lower() in ZERO and _COUNTED.search(question):
-        return "count"
+    if form == "text" and isinstance(cell, str) and _COUNTED.search(question):
+        counted = answer_type("count", AnswerContext(question=question)).parse(undressed(cell))
+        if counted is not None:
+            return "count"
     if form == "text":
         return "judged" if isinstance(cell, str) and is_free_text(cell, question) else "text"
     if form == "truth" and facts.words_are_labels:

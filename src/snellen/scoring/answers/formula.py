@@ -23,6 +23,7 @@ MEMORY = 4 << 30
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S")
 _DROPPED, _PAIRS = terms(WORDS["only_typesetting"]), WORDS["typeset_alike"].split()
 _ALIKE = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+_ROOT = re.compile(r"√\s?(\d+|[^\W\d_]|\([^()]{1,40}\))")
 _SCRIPTS = {"<super>": "^", "<sub>": "_"}
 _WORDS = re.compile(
     r"(?<![\\A-Za-z])[A-Za-z]{3,}[,.]?\s+[A-Za-z]{3,}|[\u0400-\u1eff]{3,}[,.]?\s+[\u0400-\u1eff]{3,}|[\u3040-\ud7ff]{3}"
@@ -54,7 +55,9 @@ class Formula(AnswerType):
         return Expression(tokens, text) if tokens else None
 
     def same(self, value: Expression, gold: Expression) -> bool:
-        return value.tokens == gold.tokens or (has_math_verify() and _equal(gold.latex, value.latex))
+        if value.tokens == gold.tokens or not has_math_verify():
+            return value.tokens == gold.tokens
+        return _equal(*(_ROOT.sub(r"\\sqrt{\1}", one.latex) for one in (gold, value)))
 
     def show(self, value: Expression) -> str:
         return value.latex

@@ -25,6 +25,9 @@ _MARK = re.compile(r"\s*(?:(?P<number>\(?\d{1,3}[.)])|[-*•·–])\s+(?=\S)")
 _ARROWS = r"\s*(?:→|->|=>|⇒|>)\s*"
 _SEPARATORS = (r"\s*\n\s*", _ARROWS, r"\s*[;；]\s*", r"\s*[|｜]\s*", r"\s*[,，、،]\s*")
 _DASH = re.compile(r"\s+[-–—]\s+")
+_LED = re.compile(r"(.+?)(?:: |[:：](?=[\u2e80-\uffef]))(.+)", re.DOTALL)
+_PICTURED = re.compile(r"(?<=\w)\s+[\u2600-\u27bf\ufe0f\u200d\U0001f300-\U0001faff]+$")
+"""Emoji behind an item: `potatoes 🥔`."""
 _LETTER = re.compile(r"(?:[a-z]|[ivx]{1,4})[.)]\s+(?=\S)")
 _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECASE)
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
@@ -86,9 +89,9 @@ class Listing(AnswerType):
             return _items(dashed)
         if separator in _SEPARATORS[2:]:
             parts[-1:] = [part for text in parts[-1:] for part in _AND.split(text) if part]
-        lead, colon, first = parts[0].rpartition(": ") if parts else ("", "", "")
-        if colon and len(parts) > 1 and says_nothing(lead, self.context.question):
-            parts[0] = first  # `The logo has two colours: red, blue`
+        led = _LED.fullmatch(parts[0]) if len(parts) > 1 else None
+        if led is not None and says_nothing(led[1], self.context.question):
+            parts[0] = led[2]  # `The logo has two colours: red, blue`
         return _items(parts, separator == _ARROWS)
 
     def schema(self) -> dict[str, Any]:
@@ -160,6 +163,6 @@ def _items(values: Collection[Any], is_sequence: bool = False) -> Items | None:
     """Return items of texts and numbers; None for nested, empty or too long ones."""
     if not 0 < len(values) <= MOST_ITEMS or not all(isinstance(value, str | int | float | Decimal) for value in values):
         return None
-    items = tuple(" ".join(str(value).split()) for value in values)
+    items = tuple(_PICTURED.sub("", " ".join(str(value).split())) for value in values)
     is_sequence = is_sequence and len(items) > 1
     return Items(items, is_sequence) if all(0 < len(item) <= LONGEST_ITEM for item in items) else None

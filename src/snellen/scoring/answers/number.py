@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
-from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, AnswerType, Found, GoldError
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, WORDS, AnswerType, Found, GoldError
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.number_words import heads, joints, korean, language_of, scales, spelled
@@ -95,7 +95,8 @@ class Number(AnswerType):
             return None
         behind = [word.text for word in sentence.words if word.start >= listed[0].end]
         fits = len(behind) <= 3 and all(
-            stemmed(word) in self._asked() or not word[0].isalnum() or self._is_unit(word) for word in behind
+            stemmed(word) in self._asked() or not word[0].isalnum() or self._is_unit(word) or word in WORDS["counters"]
+            for word in behind
         )
         return self._value(listed[0].value) if fits and not {"?", "+", "/"} & set(behind) else None
 
@@ -594,8 +595,9 @@ class Count(Number):
         return 0 if text.strip().lower() in ZERO else super().parse(text)
 
     def parse_gold(self, cell: Any) -> Amount:
-        """Return a gold count; `3.0` is 3, and `none` is 0."""
-        amount = super().parse_gold("0" if str(cell).strip().lower() in ZERO else cell)
+        """Return a gold count; `3.0` and `三个` are 3, and `none` is 0."""
+        counted = self.parse(undressed(cell)) if isinstance(cell, str) else None
+        amount = super().parse_gold(cell) if counted is None else Amount(Decimal(counted), 0)
         if amount.value != int(amount.value):
             raise GoldError(f"{str(cell)[:80]!r} is not {self.expected}")
         return Amount(amount.value, 0)

@@ -40,6 +40,12 @@ _BELOW = re.compile(
 _PART_OF = re.compile(r"([^\W\d_]+),? ?(?:(?:and|und|et|y|e|i|и) )?$")
 _CENTS = {("USD", "¢"): 100, ("EUR", "¢"): 100, ("GBP", "p"): 100}
 _TEMPERATURES = ("°C", "°F", "K")
+_TEMPERATURE = re.compile(
+    r"(?i)temp[eé]rat|therm[oô]m[eè]t|term[oóôò]met|температур|термометр|[温溫氣気][温溫度]|체온|기온|온도|sıcaklık|suhu|nhiệt độ|حرارة|तापमान|how (?:hot|cold|warm)"
+)
+"""Words of questions that name degrees."""
+_AN_HOUR = re.compile(r"(?:시속|[时時]速) ?$")
+_HOURLY = {"km": "km/h", "mi": "mi/h"}
 
 
 class Amount(NamedTuple):
@@ -82,7 +88,9 @@ class Quantity(Number):
 
     def same(self, value: Amount, gold: Amount) -> bool:
         given = "" if value.unit == "°" and gold.unit in _TEMPERATURES else value.unit
-        unit, wanted = given or self._asked_unit(gold.unit), gold.unit or self._asked_unit(value.unit)
+        warm = gold.unit in _TEMPERATURES and _TEMPERATURE.search(self.context.question) is not None
+        unit = given or (gold.unit if warm else self._asked_unit(gold.unit))
+        wanted = gold.unit or self._asked_unit(value.unit)
         number, answer = Fraction(gold.number), Fraction(value.number)
         exact = is_currency(wanted) or (gold.decimals <= 0 and number.denominator == 1)
         if unit == wanted:
@@ -130,11 +138,13 @@ class Quantity(Number):
             amount = self._worded_amount(text, number) or self._amount_at(text, number.start, decimal)
         bare = amount is not None and not amount.value.unit and not (self.context.unit or self._named_units)
         is_part = amount is not None and amount.end < number.end  # `5 millones`
-        return None if amount is None or bare or is_part else self._below_zero(text, amount)
+        return None if amount is None or bare or is_part else self._as_said(text, amount)
 
     @staticmethod
-    def _below_zero(text: str, amount: Found) -> Found:
-        """Return a temperature with the sign that words around it give: `5 degrees below zero`, `氷点下3度`."""
+    def _as_said(text: str, amount: Found) -> Found:
+        """Return an amount as words around it say: `5 degrees below zero`, `氷点下3度`, `시속 60km`."""
+        if amount.value.unit in _HOURLY and _AN_HOUR.search(text, max(0, amount.start - 4), amount.start):
+            return amount._replace(value=amount.value._replace(unit=_HOURLY[amount.value.unit]))
         unit, below = amount.value.unit, _BELOW.match(text, amount.end)
         if unit not in (*_TEMPERATURES, "°") or amount.value.number <= 0:
             return amount

@@ -51,6 +51,8 @@ class Text(AnswerType):
             return Found(sentence.text[words[0].start : words[-1].end], words[0].start, words[-1].end)
         if _is_open(sentence, plain):
             return None
+        if (subject := self._subject(sentence, words)) is not None:
+            return subject
         identified = self._identified(sentence, words)
         start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
@@ -68,6 +70,34 @@ class Text(AnswerType):
         ):
             return Found(quoted[0][1], *quoted[0].span(1))
         return self._phrase(sentence, words[start:end], framed, identified=bool(identified))
+
+    def _subject(self, sentence: Sentence, words: Sequence[Word]) -> Found | None:
+        """Return the subject of a sentence that goes on as the question does: `Which city had most rain?`, `Bergen had most rain.`"""
+        asked = [word.text for word in Sentence(self.context.question[-300:]).words if word.text not in ("?", "¿")]
+        if len(asked) < 3 or asked[0] not in single_words("asking"):
+            return None
+        said = [word.text for word in words]
+        for first in range(1, min(4, len(asked) - 1)):
+            at = next((at for at in range(1, len(said)) if said[at : at + 2] == asked[first : first + 2]), None)
+            if at is None or not (_VERBS | single_words("article") | PREPOSITIONS).isdisjoint(asked[1:first]):
+                continue
+            same = next(
+                (n for n, pair in enumerate(zip(asked[first:], said[at:], strict=False)) if len({*pair}) > 1), None
+            )
+            length = min(len(asked) - first, len(said) - at) if same is None else same
+            rest, unsaid = said[at + length :], asked[first + length :]
+            end = said.index(",") if "," in said[:at] else at
+            if (
+                length > 1
+                and (not rest or not rest[0][0].isalnum())
+                and (not unsaid or unsaid[0] in PREPOSITIONS or not unsaid[0][0].isalnum() or unsaid[0] == "according")
+                and 0 < end <= FRAMED_WORDS
+                and single_words("subject").isdisjoint(said[:1])
+                and not set(asked).intersection(said[:end]) - single_words("function")
+            ):
+                start = words[end > 1 and said[0] in single_words("article")].start
+                return Found(sentence.text[start : words[end - 1].end], start, words[end - 1].end)
+        return None
 
     def _is_sign(self, sentence: Sentence, words: Sequence[Word]) -> bool:
         """Return True for the words of a sign, in capitals: `NO PARKING`, but no sentence, and no `NO SIGN`."""
@@ -210,6 +240,9 @@ class Text(AnswerType):
         if "and" in spaced and len(spaced) != 3:
             return False
         contracted = any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced)
+        is_doing = spaced[1:] and spaced[0].endswith("ing") and text[0].islower() and "doing" not in asked
+        if is_doing or not {"than", "als"}.isdisjoint(spaced):
+            return False
         if (
             contracted
             or any(word in _NO_PHRASE for word in spaced)

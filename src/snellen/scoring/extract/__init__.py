@@ -207,6 +207,8 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
     tables = ("correction",) if kind.kind == "truth" else ("correction", "retraction")
     places = [place for name in tables for place in phrases_in(low, name)]
     named = [place for place in places if _is_named(said.text, *place)]
+    if isinstance(kind, Text):  # `Sorry, I cannot see it: look again`
+        named += [one for one in places if Sentence(_STOP.split(said.text[: one[0]])[-1]).has("refusal")]
     ends = [end for start, end in places if not any(first <= start and end <= last for first, last in named)]
     if not ends:
         return None

@@ -379,8 +379,8 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     low = _begin(said)
     for bold in islice(_BOLD.finditer(said.reply, low), MOST_MARKS):
         inner = undressed(bold[1] or bold[2])
-        if inner.endswith((":", "：")) or said.reply[bold.end() : bold.end() + 1] in (":", "："):
-            continue  # a label
+        if _is_label(bold):
+            continue
         value = kind.parse(inner)
         if value is None and len(inner.split()) <= 6:
             value = one_named(inner, kind)
@@ -388,12 +388,19 @@ def _emphasised(said: Visible, kind: AnswerType) -> Iterator[Mark]:
             yield Mark(EMPHASISED, value, (), bold.span(1 if bold[1] else 2))
 
 
+def _is_label(stressed: re.Match[str]) -> bool:
+    """Return True for stressed words with a colon at their end or behind it: `**Key features:**`."""
+    text = stressed[stressed.lastindex or 0].rstrip()
+    return text.endswith((":", "：")) or stressed.string[stressed.end() : stressed.end() + 1] in (":", "：")
+
+
 def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
     """Yield the only bold or quoted part of a reply, or of its concluding sentence, if it ends a statement: `The plate shows **B12**.`"""
     if not any(mark in said.reply for mark in ("**", "__", '"', "“", "«")):
         return
     low = _begin(said)
-    places = [match.span(match.lastindex or 0) for match in islice(_STRESS.finditer(said.reply, low), MOST_MARKS)]
+    found = islice(_STRESS.finditer(said.reply, low), MOST_MARKS)
+    places = [match.span(match.lastindex or 0) for match in found if not _is_label(match)]
     ends = sentences(said.text, max(0, len(said.text) - LONGEST_MARKED)) if places else []
     for sentence in ends if len(places) == 1 else ends[-1:]:
         if sentence is not ends[-1] and ends[-1].concluding:
@@ -410,6 +417,7 @@ def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
         is_statement = parts[0].has("shows") and not any(
             part.has("hedge", "negation", "refusal", "or") for part in parts
         )
-        is_last = not any(word.text[0].isalnum() for word in parts[1].words[:1])
-        if is_statement and not sentence.asks and is_last and len(parts[1].words) <= 6:
+        behind = parts[1].words[0].text if parts[1].words else ""
+        is_last = not behind[:1].isalnum() and (len(parts[1].words) <= 6 or behind == "," or behind in "(（")
+        if is_statement and not sentence.asks and is_last:
             yield Mark(EMPHASISED, value, (), inside[0])
