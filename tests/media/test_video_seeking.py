@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, partial
@@ -52,6 +53,44 @@ def film(
             frame.pts, frame.time_base = at(number), Fraction(1, 1000)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
+    return out.getvalue()
+
+
+def golomb(*numbers: int) -> str:
+    return "".join(f"{number + 1:b}".rjust(2 * (number + 1).bit_length() - 1, "0") for number in numbers)
+
+
+def unit(header: int, bits: str, opening: str = "", blocks: Sequence[bytes] = ()) -> bytes:
+    """A unit of H.264: bits, and macroblocks of raw samples, each behind an opening."""
+    for block in blocks:
+        bits += opening
+        bits += "0" * (-len(bits) % 8) + "".join(f"{value:08b}" for value in block)
+    bits += "1"
+    bits += "0" * (-len(bits) % 8)
+    body = int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return b"\0\0\0\1" + bytes([header]) + re.sub(rb"\0\0(?=[\0-\3])", b"\0\0\3", body)
+
+
+def broadcast(kind: str) -> bytes:
+    """Eight frames of 16 x 32 in H.264, as broadcasts have them: the second is two fields, which are packets of their own."""
+    av = pytest.importorskip("av", reason="PyAV (extra video) is not installed")
+    sequence = f"{77:08b}{0:08b}{10:08b}" + golomb(0, 0, 2, 1) + "0" + golomb(0, 0) + "00100"
+    picture = golomb(0, 0) + "00" + golomb(0, 0, 0) + "000" + golomb(0, 0, 0) + "000"
+    units = [unit(0x67, sequence), unit(0x68, picture)]
+    for number in range(8):
+        block = bytes([40 + 20 * number]) * 256 + bytes([128]) * 128
+        for field in ("10", "11") if number == 1 else ("0",):
+            begin = golomb(0, 5 if number else 7, 0) + f"{number:04b}" + field
+            begin += ("000" if number else golomb(0) + "00") + golomb(0)
+            opening = golomb(0, 30) if number else golomb(25)
+            units.append(unit(0x61 if number else 0x65, begin, opening, [block] * (2 if field == "0" else 1)))
+    out = BytesIO()
+    with av.open(BytesIO(b"".join(units)), format="h264") as raw, av.open(out, "w", format=kind) as container:
+        stream = container.add_stream_from_template(raw.streams.video[0])
+        for number, packet in enumerate(packet for packet in raw.demux(video=0) if packet.size):
+            packet.pts = packet.dts = 20 * number
+            packet.time_base, packet.stream = Fraction(1, 1000), stream
+            container.mux(packet)
     return out.getvalue()
 
 
@@ -107,6 +146,8 @@ FILMS = {
     "intra refresh": partial(film, options={"intra-refresh": "1"}),
     "four slices": partial(film, options={"slices": "4"}),
     "interlaced": partial(film, options={"flags": "+ildct+ilme", "x264-params": "interlaced=1"}),
+    "fields in MP4": partial(broadcast, "mp4"),
+    "fields in Matroska": partial(broadcast, "matroska"),
     "variable frame rate": partial(film, at=lambda number: number * 40 + number * number * 7 % 31 + (number > 50) * 2000),
     "parameter sets in the stream": partial(film, options={"x264-params": "repeat-headers=1"}),
     "matroska, no frame count": partial(film, kind="matroska"),
