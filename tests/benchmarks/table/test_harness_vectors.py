@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from card_sets_drawn import empty_wordnet
 from catalogue_drawn import draw_card_set
+from clip_sets_drawn import CLIP_SETS, draw_clip_set
 
 import snellen
 from snellen.benchmarks import registry
@@ -28,7 +29,7 @@ LINES, TABLES = (
 )
 VALUES = json.loads((DATA / "harness_values.json").read_text("utf-8"))
 """Lists of replies, and each rule's values on one of them, a sign a reply: 1, 0, a blank where it was not asked, and - where Snellen
-has another one: white space around a reply is dropped, and Python's numbers and some forms of LaTeX are not read."""
+has another one: some rules drop white space around a reply, and Python's numbers and some forms of LaTeX are not read."""
 ATTEMPTS = {"correct": "correct", "wrong": "incorrect", "invalid": "not attempted"}
 """Verdict to the label of the rubric `attempted`."""
 
@@ -57,8 +58,14 @@ def test_a_profile_gives_the_value_that_its_harness_gave(
 ) -> None:
     monkeypatch.setattr("nltk.data.path", empty_wordnet(tmp_path / "nltk"))
     row = line["row"] | ({"index": 0} if entry(line["set"]).source.tsv else {})
-    drawn, benchmark = draw_card_set(entry(line["set"]), tmp_path, [row]), registry.find(line["set"])
-    (sample,) = benchmark.samples(snellen.Data(path=drawn.path, images=drawn.images))
+    benchmark = registry.find(line["set"])
+    if line["set"] in CLIP_SETS:
+        monkeypatch.setitem(CLIP_SETS, line["set"], [(row, "")])
+        data = snellen.Data(path=draw_clip_set(line["set"], tmp_path))
+    else:
+        drawn = draw_card_set(entry(line["set"]), tmp_path, [row])
+        data = snellen.Data(path=drawn.path, images=drawn.images)
+    (sample,) = benchmark.samples(data)
     found = [(reply, benchmark.score[line["profile"]](sample, reply).value) for reply, _ in line["values"]]
     assert found == [(reply, pytest.approx(value)) for reply, value in line["values"]]
 

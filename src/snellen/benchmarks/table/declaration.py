@@ -272,6 +272,7 @@ Reading: TypeAlias = Literal[
     "first-capital",
     "lone-letter",
     "mmmu-option",
+    "first-mmmu-option",
     "answer-line",
     "yes-no",
     "first-word-of",
@@ -297,7 +298,7 @@ Comparison: TypeAlias = Literal[
     "edit", "teds", "teds-of-mapping", "outline", "page", "page-parse", "page-parse-cdm", "cdm", "letters-or-page", "letters-only", "fields", "count-share", "iou",
     "answer-and-box", "spotting", "contains-or-anls", "contains-or-anls-cased", "contains-or-anls-unspaced",
     "contains-untagged-formula", "fills-blank", "math-v", "math-v-unrooted", "math-v-whole", "emma", "reasoned", "crpe", "crpe-option",
-    "opening-word", "moment", "slake", "mmmu-open", "mmvu",
+    "opening-word", "moment", "slake", "mmmu-open", "video-mmmu-open", "mmvu",
     "generalised", "generalised-lmms",
 ]  # fmt: skip
 

@@ -87,7 +87,6 @@ DOCUMENTS: Mapping[str, Callable[[str, str], float]] = {
     "contains-untagged-formula": lambda reply, gold: float(_untagged(gold) in _untagged(reply)),
     "fills-blank": chinese_answers.fills_blank,
     "emma": lambda answer, gold: float(final_answers.emma_equal(answer, gold)),
-    "mmmu-open": lambda reply, gold: float(video.mmmu_open_right(reply, gold)),
 }
 """Comparisons of a reply with one gold answer, of which the best counts."""
 WITH_MORE = (documents.TooLarge, page_parse.PageValue)
@@ -406,6 +405,12 @@ def _moment(sample: Sample, reply: str) -> Score:
     return replace(graded(float(overlap >= 0.5), list(found)), detail={IOU: str(overlap)})
 
 
+def _gold_cell(sample: Sample) -> str:
+    """Return the gold answer as its cell has it: of several, the list as text."""
+    golds = golds_of(sample)
+    return golds[0] if len(golds) == 1 else str(golds)
+
+
 def _by_format(rule: ScoreRule, sample: Sample, answer: str) -> float:
     """Score by the row's `answer_format`; the gold answer is the value `gold`, which keeps a list as it is written."""
     golds = golds_of(sample)
@@ -437,6 +442,10 @@ _OF_FINAL: Mapping[str, Callable[[ScoreRule, Sample, str], float]] = {
     "crpe-option": lambda rule, sample, answer: lmms_eval.crpe_letter(answer, sample.prompt.words) == sample.target,
     "mmvu": lambda rule, sample, answer: video.mmvu_right(
         answer, str(sample.target), sample.options[str(sample.target)]
+    ),
+    "mmmu-open": lambda rule, sample, answer: video.mmmu_open_right(answer, _gold_cell(sample)),
+    "video-mmmu-open": lambda rule, sample, answer: video.mmmu_open_right(
+        answer, _gold_cell(sample), video.VIDEO_MMMU_WORDS
     ),
     "reasoned": lambda rule, sample, answer: lmms_eval.reasoned_right(answer, ", ".join(golds_of(sample))),
     "math-v": lambda rule, sample, answer: _math_v(sample, answer, rooted=True),
@@ -593,6 +602,7 @@ KIT_READERS: Mapping[str, Reader] = {
     "most-named": lambda rule, sample, reply: chinese_answers.most_named(reply, sample.options),
     "chinese-truth": lambda rule, sample, reply: CHINESE_TRUTH[chinese_answers.chinese_truth(reply)],
     "mmmu-option": lambda rule, sample, reply: lmms_eval.mmmu_option(reply, sample.options),
+    "first-mmmu-option": lambda rule, sample, reply: lmms_eval.first_mmmu_option(reply, sample.options),
     "caption": lambda rule, sample, reply: video.named_caption(reply, _lines_of_options(sample)),
     "extracted": lambda rule, sample, reply: generalised.extracted(reply),
 }

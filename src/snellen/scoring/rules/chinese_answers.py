@@ -37,9 +37,12 @@ def most_named(reply: str, options: Mapping[str, str]) -> str | None:
 
 
 def _key_parts(reply: str, marks: Sequence[str], last: Sequence[str] = ()) -> list[str]:
-    """Return for each sentence what stands behind the mark that is nearest to its end; without marks the whole reply."""
     text = reply.strip("。").strip()
-    sentences = re.split(r"。|\n", text)
+    return key_parts(re.split(r"。|\n", text), marks, last) or [text]
+
+
+def key_parts(sentences: Sequence[str], marks: Sequence[str], last: Sequence[str]) -> list[str]:
+    """Return for each sentence with a mark what stands behind the one nearest to its end; `last` are marks of the last one too."""
     parts = []
     for number, sentence in enumerate(sentences):
         known = (*marks, *(last if number == len(sentences) - 1 else ()))
@@ -50,7 +53,7 @@ def _key_parts(reply: str, marks: Sequence[str], last: Sequence[str] = ()) -> li
                 shortest = tail  # an empty one gives way to the next, as in the authors' script
         if shortest and shortest not in tuple(":,.!?;'"):
             parts.append(shortest)
-    return parts or [text]
+    return parts
 
 
 def chinese_truth(reply: str) -> bool | None:

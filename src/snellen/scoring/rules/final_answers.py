@@ -110,9 +110,9 @@ def _visulogic(reply: str, letters: str, word: str) -> str | None:
     for command in (r"\text{", r"\rm{", r"\mathbf{", "$", "}"):
         box = box.replace(command, "")
     text = reply.replace("<|endoftext|>", "")
-    for whole in (box.strip() if 0 < len(box) < 3 else reply, text):
-        if len(whole) == 1 and whole in letters:
-            return whole
+    for whole in (box if 0 < len(box) < 3 else reply, text):
+        if len(whole.strip()) == 1 and whole.strip() in letters:
+            return whole.strip()
     if (letter := _ends(text, letters, word)) is not None:
         return letter
     text = text.lower()
@@ -253,10 +253,15 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
+AS_IT_IS = ("visulogic",)
+"""Stages that see white space at the ends of a reply, as their scripts do."""
+
+
 def final_answer(reply: str, stages: Sequence[str], letters: str = "", word: str = "") -> str | None:
     """Return what the first of some stages that decides reads from a reply; None where none does."""
     text = reply.strip()
-    return next((read for name in stages if (read := STAGES[name](text, letters, word)) is not None), None)
+    answers = (STAGES[name](reply if name in AS_IT_IS else text, letters, word) for name in stages)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def cleaned_formula(text: str) -> str:

@@ -67,16 +67,35 @@ def mmmu_option(reply: str, options: Mapping[str, str]) -> str | None:
 
     Of several the last counts; where the script draws one at random, there is none. Source: `_task_utils/mmmu_mcq_utils.py`.
     """
-    for sign in ",.!?;:'":
-        reply = reply.strip(sign)
-    text = f" {reply} "
+    text = _without_end_signs(reply)
     for form, place in (("({})", "({})"), ("{} ", " {} "), ("{}.", " {} ")):
         if named := [letter for letter in options if form.format(letter) in text]:
             return max(named, key=lambda letter: text.rfind(place.format(letter)))
-    lowered = text.lower() if len(text.split()) > 5 else ""
-    places = {letter: lowered.rfind(option.lower()) for letter, option in options.items()}
-    last = max(places, key=places.__getitem__, default="")
-    return last if places.get(last, -1) >= 0 else None
+    return max(_places_of_texts(text, options), key=lambda place: place[0], default=(-1, None))[1]
+
+
+def first_mmmu_option(reply: str, options: Mapping[str, str]) -> str | None:
+    """Return the option whose last place in any of MMMU's forms is the first, else that of the line `A. text`, as EgoSchema's task.
+
+    Where the script draws one at random, there is none. Source: `tasks/egoschema/utils.py`.
+    """
+    text = _without_end_signs(reply)
+    places = [(text.rfind(form.format(letter)), letter) for letter in options for form in ("({})", "{} ", "{}.")]
+    lines = {letter: f"{letter}. {option}".strip() for letter, option in options.items()}
+    return min([one for one in places if one[0] >= 0] or _places_of_texts(text, lines), default=(-1, None))[1]
+
+
+def _places_of_texts(text: str, options: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return the last place of each option's text in a text of over five words, with its letter."""
+    lowered = text.lower()
+    places = [(lowered.rfind(option.lower()), letter) for letter, option in options.items()]
+    return [place for place in places if place[0] >= 0] if len(text.split()) > 5 else []
+
+
+def _without_end_signs(reply: str) -> str:
+    for sign in ",.!?;:'":
+        reply = reply.strip(sign)
+    return f" {reply} "
 
 
 def lone_letter(reply: str, options: Mapping[str, str]) -> str | None:

@@ -212,17 +212,15 @@ def gold_in_reply(reply: str, answer: str) -> bool:
     return str(answer) in reply
 
 
-_BRACES = re.compile(r"\{([^{}\n]*)\}")
-
-
 def texts_in_braces(reply: str) -> list[str]:
-    """Return the texts in braces that lie on one line and hold no others."""
-    return _BRACES.findall(reply)
+    """Return the texts from an opening brace to the next closing one on its line; further opening ones are part of them."""
+    parts = (part.partition("{") for line in reply.split("\n") for part in line.split("}")[:-1])
+    return [text for _, opening, text in parts if opening]
 
 
 def last_braces_contain(reply: str, answer: str) -> bool:
     """Return True if the last text in braces, on one line, contains the gold answer, case ignored."""
-    texts = _BRACES.findall(reply.lower())
+    texts = texts_in_braces(reply.lower())
     return bool(texts) and answer.lower() in texts[-1]
 
 

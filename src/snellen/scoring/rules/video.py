@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from snellen.scoring.rules.chinese_answers import key_parts
 from snellen.scoring.rules.vlmevalkit import without_punctuation
 
 _LEADS = (
@@ -113,28 +114,28 @@ def hull_overlap(first: Sequence[float | Fraction], second: Sequence[float | Fra
     return float(max(min(b, d) - max(a, c), Fraction(0)) / span) if span > 0 else 0.0
 
 
-_INDICATORS = (
-    "could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ", "are ", "in total ", "total ", "identify ",
-    "recognize ", "calculated as ", "counted as ", "measured as ", "observed as ", "concluded as ", "found to be ", "equals ",
-    "determined to be ", "number of ", "value is ", "adds up to ", "have ", "has ",
-)  # fmt: skip
+MMMU_WORDS = ("could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ")
 """Words of MMMU's script behind which the answer of a line stands."""
+VIDEO_MMMU_WORDS = (
+    *MMMU_WORDS, "are ", "in total ", "total ", "identify ", "recognize ", "calculated as ", "counted as ", "measured as ",
+    "observed as ", "concluded as ", "found to be ", "equals ", "determined to be ", "number of ", "value is ", "adds up to ",
+    "have ", "has ",
+)  # fmt: skip
 _NUMBERS = (
-    re.compile(r"-?\b\d{1,3}(?:,\d{3}){1,9}\b"),
-    re.compile(r"-?\d{1,30}(?:\.\d{1,30})?[eE][+-]?\d{1,3}"),
-    re.compile(r"-?(?:\d{1,30}\.\d{1,30}|\.\d{1,30}|\d{1,30}\b)(?![eE][+-]?\d)(?![,\d])"),
+    re.compile(r"-?\b\d{1,3}(?:,\d{3})+\b"),
+    re.compile(r"-?(?<!\d)\d++(?:\.\d++)?[eE][+-]?\d+"),
+    re.compile(r"-?(?:(?<!\d)(?:\d++\.\d++|\d++\b)|\.\d++)(?![eE][+-]?\d)(?![,\d])"),
 )
 
 
-def mmmu_open_right(reply: str, gold: str) -> bool:
+def mmmu_open_right(reply: str, gold: str, words: Sequence[str] = MMMU_WORDS) -> bool:
     """Return True if an open answer is right by MMMU's script: the gold text in the end of a line, or an equal number.
 
     Of each line the shortest text behind one of the script's words counts, all of the reply where no line has one. Numbers in
     them are equal after rounding to two decimals.
     """
-    lines = reply.strip().strip(".").lower().split("\n")
-    ends = [end for at, line in enumerate(lines) if (end := _end_of(line, is_last=at == len(lines) - 1))]
-    texts = [end for end in ends if end not in tuple(":,.!?;'")] or ["\n".join(lines)]
+    text = reply.strip().strip(".").lower()
+    texts = key_parts(text.split("\n"), words, ["="]) or [text]
     said = [*texts, *(number for text in texts for form in _NUMBERS for number in form.findall(text))]
     read = {value for text in said for value in _normal(text)}
     strings = [value for value in read if isinstance(value, str)]
@@ -142,13 +143,6 @@ def mmmu_open_right(reply: str, gold: str) -> bool:
         wanted in read if isinstance(wanted, float) else any(wanted in text for text in strings)
         for wanted in _normal(gold)
     )
-
-
-def _end_of(line: str, *, is_last: bool) -> str:
-    """Return the shortest text behind one of the script's words; empty without one."""
-    words = (*_INDICATORS, "=") if is_last else _INDICATORS
-    ends = [line.rpartition(word)[2].strip() for word in words if word in line]
-    return min(ends, key=len) if ends else ""
 
 
 def _normal(text: str) -> Iterator[str | float]:
