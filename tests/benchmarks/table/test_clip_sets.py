@@ -48,7 +48,7 @@ REPLIES = [
     ("tempcompass-cm", 1, "2", (None, 1, 1, 1)),  # the name's last word
     ("tempcompass-cm", 1, "Option 1", (0, 0, 0, 0)),
     ("perception-test", 1, "B", (1, None, 1, 1)),
-    ("perception-test", 1, "B.", (1, None, 1, 0)),  # the bare letter alone counts
+    ("perception-test", 1, "B.", (1, None, 1, 1)),
     ("perception-test", 1, "ball", (1, None, 1, 0)),
     ("egoschema", 1, "(B)", (1, None, 1, 1)),
     ("egoschema", 1, "C does task b", (1, None, 0, 0)),  # the C stands between blanks

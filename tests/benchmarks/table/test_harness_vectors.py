@@ -19,8 +19,9 @@ from clip_sets_drawn import CLIP_SETS, draw_clip_set
 import snellen
 from snellen.benchmarks import registry
 from snellen.benchmarks.table.entries import entry
+from snellen.benchmarks.table.scorers import scorers
 from snellen.scoring.scores import ScoreBuilder
-from snellen.types import Score
+from snellen.types import Prompt, Sample, Score, Text
 
 DATA = Path(__file__).parent / "data"
 LINES, TABLES = (
@@ -40,11 +41,13 @@ def of_list(line: dict[str, Any]) -> dict[str, Any]:
     return {**line, "values": [(reply, float(value)) for reply, value in pairs if value in "01"]}
 
 
-LISTED = [of_list(line) for line in VALUES["lines"]]
+LISTED, OF_SAMPLES = ([of_list(line) for line in VALUES[name]] for name in ("lines", "samples"))
 
 
 def test_the_lists_hold_enough_replies_of_each_rule() -> None:
-    counted = Counter(key for line in LISTED for key in [(line["set"], line["profile"])] * len(line["values"]))
+    counted = Counter(
+        key for line in [*LISTED, *OF_SAMPLES] for key in [(line["set"], line["profile"])] * len(line["values"])
+    )
     assert (
         min(counted.values()) >= 36 and counted["logicvista", "authors"] == 36
     )  # its script leaves the others to a model
@@ -68,6 +71,15 @@ def test_a_profile_gives_the_value_that_its_harness_gave(
     (sample,) = benchmark.samples(data)
     found = [(reply, benchmark.score[line["profile"]](sample, reply).value) for reply, _ in line["values"]]
     assert found == [(reply, pytest.approx(value)) for reply, value in line["values"]]
+
+
+@pytest.mark.parametrize("line", OF_SAMPLES, ids=lambda line: f"{line['set']}-{line['profile']}-{line['target']}")
+def test_a_profile_gives_a_sample_the_value_that_its_harness_gave(line: dict[str, Any]) -> None:
+    target = tuple(line["target"]) if isinstance(line["target"], list) else line["target"]
+    sample = Sample("1", Prompt((Text(line.get("text", "q")),)), target, line["kind"], line.get("options", {}))
+    score = scorers(entry(line["set"]).score)[line["profile"]]
+    found = [(reply, score(sample, reply).value) for reply, _ in line["values"]]
+    assert found == line["values"]
 
 
 def score_of(value: float | str) -> Score:

@@ -53,11 +53,11 @@ REPLIES = [
     ("path-vqa", 2, "right lung", (0, None, 0, 0)),
     ("omnimedvqa", 1, "C. spleen", (1, None, 1, 1)),
     ("omnimedvqa", 1, "spleen", (1, None, 1, 0)),
-    ("xlrs-bench-lite", 2, "A C", (1, None, 0, 1)),
-    ("xlrs-bench-lite", 2, "(A) river and (C) field", (1, None, 0, 1)),
+    ("xlrs-bench-lite", 2, "A C", (1, None, 1, 1)),
+    ("xlrs-bench-lite", 2, "(A) river and (C) field", (1, None, 1, 1)),
     ("xlrs-bench-lite", 2, "A", (0, None, 0, 0)),
-    ("xlrs-bench-lite", 1, "B road", (1, None, 0, 0)),  # lmms-eval reads the a and d of the word as well
-    ("xlrs-bench-lite", 3, "The answer is D", (1, None, 0, 1)),
+    ("xlrs-bench-lite", 1, "B road", (1, None, 0, 0)),  # both harnesses read the a and d of the word as well
+    ("xlrs-bench-lite", 3, "The answer is D", (1, None, 1, 1)),
 ]
 
 

@@ -253,13 +253,13 @@ REPLIES = [
     ("mvbench", 1, "(B) down", (1, 1, 1, 1)),
     ("mvbench", 1, "B.", (1, 1, 1, 1)),
     ("mvbench", 1, "b) down", (1, 1, 1, 1)),
-    ("mvbench", 1, "Answer: B", (1, 0, 0, 1)),  # the first word is `answer:`
-    ("mvbench", 1, "It goes a bit down, so B", (1, 0, 0, 0)),  # the article a is option A for lmms-eval
+    ("mvbench", 1, "Answer: B", (1, 0, 1, 1)),  # the first word is `answer:`; VLMEvalKit reads the only letter
+    ("mvbench", 1, "It goes a bit down, so B", (1, 0, 1, 0)),  # the article a is option A for lmms-eval
     ("mvbench", 1, "(", (0, 1, 1, 0)),  # a bracket is contained in (b)
     ("mlvu-dev", 1, "B", (1, 1, 1, 1)),
     ("mlvu-dev", 1, "B) down", (1, 1, 1, 1)),
-    ("mlvu-dev", 1, "The answer is B", (1, 0, 0, 1)),
-    ("mlvu-dev", 1, "(up) no: (B)", (1, 0, 0, 1)),  # the letter before the first bracket is p
+    ("mlvu-dev", 1, "The answer is B", (1, 0, 1, 1)),
+    ("mlvu-dev", 1, "(up) no: (B)", (1, 0, 1, 1)),  # the letter before the first bracket is p
     ("lvbench", 1, "(B)", (1, 1, None, 1)),
     ("lvbench", 1, "B) a dog", (1, 1, None, 1)),
     ("lvbench", 1, "The answer is B", (1, 0, None, 1)),  # its first letter is T
@@ -273,7 +273,7 @@ REPLIES = [
     ("tempcompass-yn", 1, "It does not: no.", (1, 0, 0, 0)),
     ("tempcompass-cm", 1, "Sentence B: It falls in 1.", (1, None, None, None)),
     ("perception-test", 1, "B", (1, None, None, 1)),
-    ("perception-test", 1, "B. a cup", (1, None, None, 0)),
+    ("perception-test", 1, "B. a cup", (1, None, None, 1)),
     ("egoschema", 1, "B", (1, None, None, 1)),
     ("charades-sta", 1, "From 1.0 to 3.0 seconds", (1, None, None, 1)),
     ("charades-sta", 1, "It starts at 3 s and ends at 1 s", (0, None, None, 0)),

@@ -273,6 +273,7 @@ Reading: TypeAlias = Literal[
     "lone-letter",
     "mmmu-option",
     "first-mmmu-option",
+    "line-letter",
     "answer-line",
     "yes-no",
     "first-word-of",
@@ -347,14 +348,14 @@ class ScoreRule(Strict, frozen=True):
     Attributes:
         read: the reading rule.
         equals: the comparison; empty: the one that fits the reading rule.
-        also: further comparisons, any of which is enough.
+        also: further comparisons, any of which is enough: `contains`, and under `vlmevalkit` `option`.
         stages: of `final`: what is looked at, the first that decides: `box` (the last `\\boxed{}`), `box-letter`, `tag`
             (`<answer>`), `phrase` (behind "the answer is"), `ends` (a letter that opens or ends the reply), `json` and
             `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and, by patterns of harnesses,
             `logicvista`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
             `option-letter`, `bracket-letter`, `word-letter`, `colon-letter`, `json-text`, `braced`, `short-letter`; of videos `led-letter`
-            (the first of the letters in `word` behind a phrase), `closed-letter`, `polished-letter`, `any-letter`,
-            `opening-letter`, `opening-truth`; of others `first-behind` (the first letter behind `word`), `xlrs`.
+            (the first of the letters in `word` behind a phrase; also `video-mme`, `video-mme-kit`, `longvideobench`), `closed-letter`, `polished-letter`, `any-letter`,
+            `opening-letter`, `opening-truth`, `lone-capital`; of others `first-behind` (the first letter behind `word`), `xlrs`.
         word: the member of `json`, or the word of `behind` and `first-behind`, whose last place counts.
         tolerance: of `within`, and of `formula`, which else rounds to two decimals.
         yes: the positive answer of yes/no questions.

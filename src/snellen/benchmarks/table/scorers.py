@@ -501,6 +501,8 @@ def _compare_kit(rule: ScoreRule, sample: Sample, reply: str, answer: Any) -> fl
     golds = golds_of(sample)
     if "contains" in rule.also and any(gold in reply for gold in golds):
         return 1.0
+    if "option" in rule.also and vlmevalkit.infer(reply, sample.options) == sample.target:
+        return 1.0
     if rule.equals == "within":
         return float(_within(rule, sample, str(answer), slack=0.0))
     if rule.equals == "relaxed":
@@ -613,6 +615,7 @@ LMMS_READERS: Mapping[str, Reader] = {
     "lone-letter": lambda rule, sample, reply: lmms_eval.lone_letter(reply, sample.options),
     "yes-no": lambda rule, sample, reply: lmms_eval.read_whole_yes_no(reply),
     "number": lambda rule, sample, reply: lmms_eval.read_number(reply),
+    "line-letter": lambda rule, sample, reply: video.line_letter(reply, sample.options),
 }
 
 

@@ -210,6 +210,15 @@ def _letter(pattern: str) -> Stage:
     return stage
 
 
+def _led(leads: str) -> Stage:
+    return lambda reply, letters, word: video.led_letter(reply, word or letters, leads)
+
+
+def _lone_capital(reply: str, letters: str, word: str) -> str | None:
+    found = re.search(r"\b[A-D]\b", reply)
+    return found[0] if found else None
+
+
 def _word_letter(reply: str, letters: str, word: str) -> str | None:
     said = re.search(r"\b(?:[Cc]orrect|[Aa]nswer|[Oo]ption)\b", reply)
     return next((sign for sign in reply[said.end() :] if sign in letters), None) if said else None
@@ -219,6 +228,7 @@ STAGES: Mapping[str, Stage] = {
     "whole": lambda reply, letters, word: reply or None,
     "capitals": lambda reply, letters, word: reply if re.fullmatch(r"[A-Z]{1,26}", reply) else None,
     "logicvista": lambda reply, letters, word: reply if re.fullmatch(r"[A-E]|[A-Z]{2,26}", reply) else None,
+    "lone-capital": _lone_capital,
     "letter": _letter(r"\A(?:LETTER(?:[:.]|\Z))"),
     "number": lambda reply, letters, word: reply if _NUMBER.fullmatch(reply) else None,
     "is-number": _number_behind_is,
@@ -241,7 +251,7 @@ STAGES: Mapping[str, Stage] = {
     "json": _member,
     "json-text": _member_text,
     "short-letter": _letter(r"(?is)\ALETTER.{0,2}\Z"),
-    "led-letter": lambda reply, letters, word: video.led_letter(reply, word or letters),
+    **{name: _led(name) for name in video.LEADS},
     "closed-letter": lambda reply, letters, word: video.closed_letter(reply),
     "polished-letter": lambda reply, letters, word: video.polished_letter(reply),
     "any-letter": lambda reply, letters, word: video.any_letter(reply),
@@ -253,7 +263,7 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
-AS_IT_IS = ("visulogic",)
+AS_IT_IS = ("visulogic", "opening-letter", "opening-truth")
 """Stages that see white space at the ends of a reply, as their scripts do."""
 
 

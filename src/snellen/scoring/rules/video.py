@@ -17,10 +17,25 @@ from fractions import Fraction
 from snellen.scoring.rules.chinese_answers import key_parts
 from snellen.scoring.rules.vlmevalkit import without_punctuation
 
-_LEADS = (
-    "Final Answer:", "The best answer is", "The correct answer is", "The answer is", "The answer", "The best option is",
-    "The correct option is", "Best answer:", "Best option:", "Answer:", "Option:",
-)  # fmt: skip
+_LEADS = ("The best answer is", "The correct answer is", "The answer is", "The answer")
+_MORE_LEADS = (*_LEADS, "The best option is", "The correct option is", "Best answer:", "Best option:")
+LEADS: Mapping[str, Sequence[str]] = {
+    "led-letter": ("Final Answer:", *_MORE_LEADS, "Answer:", "Option:"),
+    "video-mme": _LEADS,
+    "video-mme-kit": (*_LEADS, "Answer:", "Option:"),
+    "longvideobench": _MORE_LEADS,
+}
+"""Phrases that lead to an answer, by the stage that leaves them out; a comma is missing in the lists of two scripts."""
+_CHOICE = r"[ \t]*(?:\*\*[ \t]*)?([A-H])(?:[ \t]*+\*\*)?[ \t]*+"
+_LINE_LETTERS = (
+    re.compile(rf"(?:\A|\n){_CHOICE}[.)]?[ \t]*+\Z", re.IGNORECASE),
+    re.compile(rf"\A{_CHOICE}(?:[.)]|\r?\n|\Z)", re.IGNORECASE),
+)
+_NAMED_LETTER = re.compile(
+    rf"(?:{'|'.join(LEADS['led-letter'])}|\b(?:answer|option)(?:\s+(?:is|would\s+be)|\s*:))[\s:*]*+([A-H])\b",
+    re.IGNORECASE,
+)
+_BOLD_LETTER = re.compile(r"\*\*\s*([A-H])(?=\s*\*\*|[.)])", re.IGNORECASE)
 
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?"
@@ -31,9 +46,23 @@ _SPAN_IN_SECONDS = re.compile(rf"({_SECONDS})\s*s?\s*[–-]\s*({_SECONDS})\s*s?"
 _ONE_CLOCK, _NUMBER = re.compile(rf"\b({_CLOCK})\b"), re.compile(rf"\b({_SECONDS})\b")
 
 
-def led_letter(reply: str, letters: str) -> str | None:
+def line_letter(reply: str, options: Mapping[str, str]) -> str | None:
+    """Return a letter A to H as lmms-eval for Video-MME-v2: the whole last or first line, the last behind a phrase, the only bold one.
+
+    Else the only option whose text is in the reply. Source: `tasks/videomme_v2/utils.py`.
+    """
+    text = reply.strip()
+    found = next((match[1] for form in _LINE_LETTERS if (match := form.search(text))), None)
+    bold = set(_BOLD_LETTER.findall(text.upper()))
+    if letter := found or next(reversed(_NAMED_LETTER.findall(text)), None) or (len(bold) == 1 and bold.pop()):
+        return letter.upper()
+    named = [letter for letter, option in options.items() if option.strip(". \n").lower() in reply.lower()]
+    return named[0] if len(named) == 1 else None
+
+
+def led_letter(reply: str, letters: str, leads: str = "led-letter") -> str | None:
     """Return the first of some capitals behind the phrases that lead to an answer; those of words count too."""
-    for lead in _LEADS:
+    for lead in LEADS[leads]:
         reply = reply.replace(lead, "")
     return next((sign for sign in reply if sign in letters), None)
 
@@ -53,13 +82,13 @@ def polished_letter(reply: str) -> str | None:
 
 def opens_as(reply: str, letter: str) -> bool:
     """Return True where the first word of a reply and `(letter)` contain each other, as MVBench's script; an empty one does."""
-    word, option = reply.lower().split(" ")[0], f"({letter.lower()})"
+    word, option = reply.lower().strip().split(" ")[0], f"({letter.lower()})"
     return word.replace(".", "") in option or option in word
 
 
 def any_letter(reply: str) -> str | None:
     """Return a letter A to E that opens a reply before a full stop, else the first one that stands alone, an article too."""
-    if opened := re.match(r"([A-Ea-e])\.\s*.", reply.strip()):
+    if opened := re.match(r"([A-Ea-e])\.\s*+.+\Z", reply.strip()):
         return opened[1].upper()
     words = without_punctuation(reply.replace("\n", " ").replace("\t", " ").strip()).strip("'\")(").lower()
     found = re.search(r"\b([a-e])\b", words)

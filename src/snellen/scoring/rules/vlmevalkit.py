@@ -84,7 +84,7 @@ REFUSALS = (
 LAST_WORDS = 5
 """The only letter counts where it first stands behind all but this many words of the reply."""
 _TO_BLANK = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
-_ANSWER_IS = re.compile(r"(?:correct\s*)?answer is\s*+\**+\s*+([abcd])", re.IGNORECASE)
+_ANSWER_IS = re.compile(r"answer\s++is\s++\**+([abcd])", re.IGNORECASE)
 
 
 def infer_option(reply: str, options: Mapping[str, str]) -> str | None:
