@@ -76,7 +76,14 @@ def test_a_profile_gives_the_value_that_its_harness_gave(
 @pytest.mark.parametrize("line", OF_SAMPLES, ids=lambda line: f"{line['set']}-{line['profile']}-{line['target']}")
 def test_a_profile_gives_a_sample_the_value_that_its_harness_gave(line: dict[str, Any]) -> None:
     target = tuple(line["target"]) if isinstance(line["target"], list) else line["target"]
-    sample = Sample("1", Prompt((Text(line.get("text", "q")),)), target, line["kind"], line.get("options", {}))
+    sample = Sample(
+        "1",
+        Prompt((Text(line.get("text", "q")),)),
+        target,
+        line["kind"],
+        line.get("options", {}),
+        meta=line.get("meta", {}),
+    )
     score = scorers(entry(line["set"]).score)[line["profile"]]
     found = [(reply, score(sample, reply).value) for reply, _ in line["values"]]
     assert found == line["values"]

@@ -577,12 +577,8 @@ def _final(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
 
 
 def _in_braces(rule: ScoreRule, sample: Sample, reply: str) -> str | None:
-    if rule.equals == "contains":
-        texts = short_answers.texts_in_braces(reply)
-        return texts[-1] if texts else None
-    start = reply.find("{")
-    end = reply.find("}", start + 1) if start >= 0 else -1
-    return reply[start + 1 : end] if end >= 0 else None
+    texts = short_answers.texts_in_braces(reply)
+    return texts[-1 if rule.equals == "contains" else 0] if texts else None
 
 
 def _lines_of_options(sample: Sample) -> dict[str, str]:

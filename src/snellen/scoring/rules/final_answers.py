@@ -246,6 +246,7 @@ STAGES: Mapping[str, Stage] = {
     "option-letter": _letter(r"(?i)option\s*LETTER\b"),
     "bracket-letter": _letter(r"(?i)\(LETTER\)"),
     "word-letter": _word_letter,
+    "answer-letter": _letter(r"(?i)\banswer\s*+:\s*+([A-Z])\b"),
     "colon-letter": _letter(r"LETTER:"),
     "braced": lambda reply, letters, word: _braced(reply) or None,
     "json": _member,
@@ -263,7 +264,7 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
-AS_IT_IS = ("visulogic", "opening-letter", "opening-truth")
+AS_IT_IS = ("visulogic", "opening-letter", "opening-truth", "json-text", "braced")
 """Stages that see white space at the ends of a reply, as their scripts do."""
 
 
@@ -394,7 +395,9 @@ def emma_equal(answer: str, gold: str) -> bool:
 def number_in(text: str) -> float | None:
     """Return the number before the first blank, `π` being a factor of it, as DynaMath reads it; None where there is none."""
     head, pi, _ = text.partition(" ")[0].partition("π")
-    return float(head) * (math.pi if pi else 1.0) if _NUMBER.fullmatch(head) else None
+    with suppress(ValueError):
+        return float(head) * (math.pi if pi else 1.0)
+    return None
 
 
 def only_letter(text: str, letters: str = "ABCDE") -> str | None:

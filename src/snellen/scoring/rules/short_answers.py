@@ -241,7 +241,7 @@ def first_count(reply: Any) -> int | None:
 
 _OPENINGS = (
     "The best answer is", "The correct answer is", "The answer is", "The answer", "The best option is",
-    "The correct option is", "Best answer", "Best option",
+    "The correct option is", "Best answer:", "Best option:",
 )  # fmt: skip
 _CAPITAL = re.compile(r"[ABCDE]")
 
@@ -259,7 +259,8 @@ def first_capital_letter(reply: str) -> str:
     A reply of at most ten words without a capital gives the first option `(A)` to `(E)` that contains it, case ignored: a
     blank reply is A.
     """
-    text = ((_between(reply, "<answer>", "</answer>") or "").upper() or reply).strip()
+    tagged = _between(reply, "<answer>", "</answer>")
+    text = (reply if tagged is None else tagged.upper()).strip()
     for opening in _OPENINGS:
         text = text.replace(opening, "")
     capital = _CAPITAL.search(text)
@@ -273,7 +274,7 @@ def first_capital_letter(reply: str) -> str:
 def blind_test_hit(reply: str, answer: str, task: str) -> bool:
     """Return the hit of one BlindTest reply by its task: gold in braces, gold anywhere, or rows and columns."""
     if task in ("Subway Connections", "Nested Squares", "Line Plot Intersections", "Circled Letter"):
-        return _between(reply, "{", "}") == answer
+        return texts_in_braces(reply)[:1] == [answer]
     if task.startswith(("Touching Circles", "Olympic Counting")):
         return answer.lower() in reply.lower()
     if task.startswith("Counting Grid"):
@@ -282,13 +283,24 @@ def blind_test_hit(reply: str, answer: str, task: str) -> bool:
 
 
 def number_pair(reply: str) -> list[int] | None:
-    """Return rows and columns of a reply, as `(3, 4)` or `rows={3} columns={4}`; None where there are none."""
-    pair = _PAIR.search(reply) or _ROWS_COLUMNS.search(reply)
+    """Return rows and columns of a reply, as `rows={3} columns={4}` or `(3, 4)`; None where there are none."""
+    parts = re.split("([{}])", reply)
+    numbers = [*zip(parts[::2], parts[1::2], parts[2::2], parts[3::2], strict=False)]
+    found = [
+        [
+            text
+            for before, opening, text, end in numbers
+            if opening + end == "{}" and text.isdecimal() and re.search(word, before)
+        ]
+        for word in ("[Rr]ow", "[Cc]olumn")
+    ]
+    if all(found):
+        return [int(texts[0][:18]) for texts in found]
+    pair = _PAIR.search(reply)
     return None if pair is None else [int(pair[1]), int(pair[2])]
 
 
 _PAIR = re.compile(r"\((\d{1,9}),\s*(\d{1,9})\)")
-_ROWS_COLUMNS = re.compile(r"rows=\{(\d{1,9})\}[^\n]{0,200}?columns=\{(\d{1,9})\}")
 _INTEGER = re.compile(r"\d+")
 
 
