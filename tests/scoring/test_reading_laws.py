@@ -340,6 +340,43 @@ def test_an_or_that_begins_the_next_sentence_leaves_none_either():
     assert read_as(BIRDS, "It is B. Or so it seems.").value in ("B", None)
 
 
+MOVED = (
+    "{} before {}",
+    "{} after {}",
+    "{} vor {}",
+    "{} nach dem {}",
+    "{} avant le {}",
+    "{} después de las {}",
+    "{} dopo {}",
+    "{} до {}",
+)
+
+
+@given(
+    st.sampled_from(("shortly", "the day", "two hours", "some minutes", "kurz", "une heure", "not")),
+    st.sampled_from(MOVED),
+    st.sampled_from([("date", "3 March 2024"), ("date", "2024-03-03"), ("time", "10:10"), ("time", "3 pm")]),
+    st.sampled_from(("{}", "Answer: {}", "It was {}.", "**{}**")),
+)
+def test_a_moment_that_is_moved_is_no_answer(amount, move, moment, form):
+    """But a word that the question has moves nothing: `When must it end at the latest, before which hour?`."""
+    kind, said = moment[0], form.format(move.format(amount, moment[1]))
+    assert read_as(type_for(kind, AnswerContext(question="When was it?")), said).value is None
+    asked = AnswerContext(question=f"Which moment comes {move.format('', '')}?")
+    assert read_as(type_for(kind, asked), form.format(moment[1])).value is not None
+    assert read_as(type_for(kind, asked), f"It was {move.split()[1]} {moment[1]}.").value is not None
+
+
+@given(
+    st.integers(1, 12),
+    st.integers(13, 28),
+    st.sampled_from(("-", "–", " – ", " or ", " bis ", " to ", "/", " & ")),
+    st.sampled_from(("{}{}{} May 2024", "May {}{}{}, 2024", "the {}th{}{}th of May 2024")),
+)
+def test_a_day_of_two_is_no_answer(first, second, joint, form):
+    assert read_as(type_for("date", AnswerContext()), form.format(first, joint, second)).value is None
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

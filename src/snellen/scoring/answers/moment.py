@@ -11,10 +11,12 @@ from snellen.scoring.answers.base import UNITS, WORDS, AnswerType, Found, GoldEr
 from snellen.scoring.answers.fold import without_marks
 from snellen.scoring.answers.number_words import ordinal, spelled
 from snellen.scoring.answers.numerals import parse_number, plain
-from snellen.scoring.replies.sentences import Sentence, words_of
+from snellen.scoring.replies.sentences import Sentence, single_words, words_in, words_of
 
 MOST_CHARACTERS = 120
 """Maximum characters of a date or a time."""
+LONGEST_GAP = 40
+"""Characters before a moment in which a word that moves it begins."""
 MONTHS = {without_marks(word): month for month, words in enumerate(WORDS["months"], 1) for word in words.split()}
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 WEEKDAYS = frozenset(map(without_marks, WORDS["weekdays"].split()))
@@ -43,6 +45,18 @@ _OTHER_DAY = re.compile(
     r"(?i)(?<![\w.:])(?P<day>\d{1,2})(?:st|nd|rd|th|[.º])?,? (?:or|to|and|oder|bis|und|ou|et|o|y|a) (?:the |den |le |el )?$"
 )
 """A day whose month and year stand behind a second one: `the 22nd or the 23rd of February`."""
+_RANGE = r"(?:[-–—~/&至到]|to|bis|through|until|à|al|до)"
+_GAP = "|".join((*single_words("article"), "de", "del", "dem", "den"))
+_MOVED = re.compile(
+    rf"(?i)(?<!best )(?<![^\W_])(?:(?:minutes?|quarter|half|seconds?) (?:to|of)|{'|'.join(WORDS['moved_by'].split())}"
+    rf"|差[^点點]{{0,6}})(?:[ ,]{{1,2}}(?:{_GAP}))*[ (]*$"
+    rf"|\d(?:[a-z]{{2}}|[.º])? ?{_RANGE} ?(?:\d\d?(?:[a-z]{{2}}|[.º])?(?: of| de)? )?$"
+)
+"""What moves or bounds the moment behind it: `one minute to midnight`, `the day before 3 March`, `halb 3 Uhr`, `差一刻八点`, `3–5 May 2024`."""
+_MOVES = re.compile(
+    rf"(?i) ?{_RANGE} ?\d|,? ?(?:(?:and|und|et|y|e|en) )?(?:un )?(?:{'|'.join(WORDS['moves'].split())})(?![a-zà-ÿ])"
+)
+"""What moves the moment before it: `3 h et demie`, `3点一刻`."""
 _WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|(?:the )?[^\W_A-Z]+ [^\W\d_A-Z]{1,4}", re.ASCII)
 """What may be words of a sentence: `march 5 miles`, `2 set`, `the second may`."""
 
@@ -97,8 +111,9 @@ class Date(AnswerType):
         return " or ".join(map(_shown, value))
 
     def find(self, sentence: Sentence) -> Sequence[Found]:
-        whole = sentence.text
-        return [found for found in self._dates(whole) if not _WEAK.fullmatch(whole[found.start : found.end])]
+        whole, asked = sentence.text, self.context.question
+        found = [one for one in self._dates(whole) if not _WEAK.fullmatch(whole[one.start : one.end])]
+        return [one for one in found if not _is_moved(one, whole, asked)]
 
     def short(self, sentence: Sentence) -> Found | None:
         """Return the only date of a short sentence, where no other month is named: `It opened in March 2020 and closed in June`."""
@@ -194,15 +209,13 @@ _CLOCK = re.compile(
     r"(?ai)(?<![\w.:,/-])(?P<hour>\d{1,2})(?:(?P<sign>[:.]| ?h ?| Uhr )(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
     r"(?P<mark> ?(?:(?P<half>[ap]) ?\.?m\b\.?|(?:Uhr|hrs|h|o['’]clock)\b))?(?![\w:/%]|[.,]\d|-\d)" + _PART_OF_DAY
 )
-_SHIFTED = re.compile(r"(?i)(?:(?<!\w)(?:minutes?|quarter|half|seconds?) (?:to|before|past|after|of) |差[^点點]{0,6})$")
-"""What moves the time behind it: `one minute to midnight`, `差一刻八点`."""
 _AT = re.compile(r"(?i)(?<!\w)(?:at|um|om|kl\.?|alle|às|klokken|o godzinie|в)\s$")
 """Words before a time with a full stop: `at 14.35`."""
 _STOPPED = re.compile(r"(?a)(?<!.)([01]?\d|2[0-3])\.([0-5]\d)(?!.)")
 """`8.40`: all of a text where a time is asked for; elsewhere it is a number."""
 _CJK_CLOCK = re.compile(
     r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|午後|오후)|(?P<night>晚上|夜))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
-    r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]|(?P<by>半))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
+    r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]| ?(?P<by>[半반]))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
 )
 _COUNT = rf"(?:(?:twenty[ -])?(?:{'|'.join([*UNITS][1:10])})|{'|'.join([*UNITS][10:])}|twenty|\d{{1,2}})"
 _OTHER_HOUR = re.compile(rf"(?ai)(?<![\w.:])(?P<hour>\d{{1,2}}|{_COUNT}) (?:or|to|and|oder|bis|und|ou|et|o|y|a) $")
@@ -261,13 +274,19 @@ class Time(AnswerType):
         text = plain(sentence.text).replace("：", ":")
         matches = (match for pattern in (_CLOCK, _CJK_CLOCK, _SPOKEN) for match in pattern.finditer(text))
         found = [Found(_clock(match), match.start(), match.end()) for match in matches]
-        found = [one for one in found if one.value is not None and not _SHIFTED.search(text, 0, one.start)]
+        found = [one for one in found if one.value is not None and not _is_moved(one, text, self.context.question)]
         for one in list(found):
             other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
             hour = None if other is None else _number(other["hour"])
             if other is not None and hour is not None:
                 found.append(Found(one.value._replace(hour=hour), other.start(), other.end()))
         return sorted(found, key=lambda one: one.start)
+
+
+def _is_moved(one: Found, text: str, question: str) -> bool:
+    """Return True for a moment that a word beside it moves or bounds, unless the question has that word."""
+    beside = _MOVED.search(text, max(0, one.start - LONGEST_GAP), one.start) or _MOVES.match(text, one.end)
+    return beside is not None and words_in(question).isdisjoint(beside[0].lower().split())
 
 
 def _half(match: re.Match[str], hour: int) -> str:

@@ -186,6 +186,8 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
         pairs += [(inside[: joint.start()], inside[joint.end() :]) for joint in _ORS.finditer(inside[:_LONGEST])]
         for one, other in pairs:
             said, right = Sentence(one), kind.find(Sentence(other))
+            if kind.kind in ("date", "time") and other.lstrip()[:1].isdigit():
+                return True  # `March 3 or 4, 2024`
             left = kind.find(said) if one else []
             if (
                 right
