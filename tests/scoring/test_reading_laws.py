@@ -377,6 +377,21 @@ def test_a_day_of_two_is_no_answer(first, second, joint, form):
     assert read_as(type_for("date", AnswerContext()), form.format(first, joint, second)).value is None
 
 
+@given(
+    st.sampled_from(["text", "name", "list"]),
+    st.text("äü中文字한😀🛑ñ-, ", min_size=2, max_size=12),
+    st.sampled_from(["{}", 'a "{}"', "{}/b"]),
+    st.sampled_from(["{}", "```json\n{}\n```", "Here it is: {}"]),
+)
+def test_escapes_of_json_change_no_reading(kind, text, form, frame):
+    assume(text.strip(" ,-"))
+    text = form.format(text.strip(" ,-"))
+    replies = [frame.format(json.dumps({"answer": text}, ensure_ascii=ascii_only)) for ascii_only in (True, False)]
+    readings = [read_as(answer_type(kind), reply, [text]) for reply in replies]
+    assert readings[0].value == readings[1].value is not None
+    assert is_right(answer_type(kind), readings[0], [text]), readings
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

@@ -15,7 +15,7 @@ from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.text import Text, heads, is_glued
 from snellen.scoring.extract.base import Reading, two_answers
 from snellen.scoring.extract.stated import NOTHING, one_named, prose, repeats, statement_of, value_in
-from snellen.scoring.replies.reply import Visible, json_fields, visible
+from snellen.scoring.replies.reply import Visible, json_fields, text_at, visible
 from snellen.scoring.replies.sentences import (
     Phrase,
     Sentence,
@@ -128,7 +128,7 @@ def _alike(first: Mark, second: Mark, kind: AnswerType) -> bool:
 
 def _contained(said: Visible, kind: AnswerType) -> Iterator[Mark]:
     for start, end in said.containers:
-        text = said.reply[start:end]
+        text = text_at(said.reply, start, end)
         value, also = (None, ()) if text.lower() in NOTHING else value_in(text, kind)
         if value is None and not isinstance(kind, Text):
             value, also = value_in(visible(text[:500]).text, kind)  # of which 400 are read
@@ -357,8 +357,8 @@ def _labelled(said: Visible, kind: AnswerType) -> Iterator[Mark]:
         if len(words) > 6 or not (counted or named):
             continue
         start, end = undressed_span(said.reply, *(span if is_json else said.place(*span)))
-        value, also = value_in(said.reply[start:end], kind)
-        if value is not None and said.reply[start:end].lower() not in NOTHING:
+        value, also = value_in(text := text_at(said.reply, start, end), kind)
+        if value is not None and text.lower() not in NOTHING:
             yield Mark(EMPHASISED, value, also, (start, end))
 
 

@@ -5,6 +5,7 @@ Everything here is linear in the length of the reply; tests check that on advers
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from bisect import bisect_right
@@ -395,6 +396,20 @@ def json_fields(reply: str) -> Iterator[re.Match[str]]:
     """Yield the fields of the JSON in a reply, with groups `key` and `value`."""
     first = reply.find("{")
     return _FIELD.finditer(reply, first) if first >= 0 else iter(())
+
+
+def text_at(reply: str, start: int, end: int) -> str:
+    """Return the text of a span, of a JSON string without its escapes; commands of formulas (`\\frac`, `\\neq`) are none."""
+    text = reply[start:end]
+    is_string = "\\" in text and _STRING_BEFORE.search(reply, max(0, start - 8), start) is not None
+    return _ESCAPES.sub(lambda match: str(json.loads(f'"{match[0]}"', strict=False)), text) if is_string else text
+
+
+_STRING_BEFORE = re.compile(r"[:,\[{]\s{0,6}\"$")
+_ESCAPES = re.compile(
+    r"\\[\"\\/]|\\n(?!(?:u|eq?|abla|ot|i|mid)\b)|(?:\\u(?:[0-9a-ce-f][0-9a-f]{3}|d[0-7][0-9a-f]{2}|d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}))+",
+    re.IGNORECASE,
+)
 
 
 def _unquoted(reply: str, start: int, end: int) -> Span:
