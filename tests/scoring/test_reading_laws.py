@@ -392,6 +392,25 @@ def test_escapes_of_json_change_no_reading(kind, text, form, frame):
     assert is_right(answer_type(kind), readings[0], [text]), readings
 
 
+@given(
+    st.integers(1, 999),
+    st.integers(1, 999),
+    st.sampled_from(",."),
+    st.sampled_from(["{}{}", "Antwort: **{}{}**", "Die Brücke ist {}{} lang.", "Es sind etwa {}{}."]),
+    st.sampled_from([("number", "", ""), ("quantity", " m", " Meter"), ("quantity", " kg", " kg")]),
+)
+def test_a_sign_that_groups_or_parts_digits_is_read_both_ways_where_commas_are_written(whole, rest, sign, form, kind):
+    """`2,500` in a German question: a model may write it as in English, and `3.142`, too. In English it is one number."""
+    name, unit, shown = kind
+    said, values = form.format(f"{whole}{sign}{rest:03}", shown), (f"{whole}{rest:03}", f"{whole}.{rest:03}")
+    german = AnswerContext(question="Wie lang ist die Brücke, und wie schwer ist sie?")
+    for value in values:
+        assert right(name, said, f"{value}{unit}", german)[0], said
+    assert not right(name, said, f"{whole + 1}{rest:03}{unit}", german)[0]
+    english = AnswerContext(question="How long is the bridge?")
+    assert right(name, said, f"{values[sign == ',']}{unit}", english)[0] is False
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

@@ -120,8 +120,19 @@ class Number(AnswerType):
 
         A comma before three digits groups thousands all the same: models write `1,200` in any language.
         """
-        decimal = self.context.decimal if self.context.decimal == "," else decimal_of(self.context.question)
-        return "." if decimal == "," and _THOUSANDS.search(text) else decimal
+        return "." if self._is_comma and _THOUSANDS.search(text) else "," if self._is_comma else "."
+
+    @property
+    def _is_comma(self) -> bool:
+        return "," in (self.context.decimal, decimal_of(self.context.question))
+
+    def is_open(self, text: str) -> bool:
+        """Return True for a number whose only sign groups or parts its digits: `3,142` and `2.500` where commas are written."""
+        return self.kind != "count" and self._is_comma and len(_OPEN.findall(text)) == 1
+
+    def divided(self, value: Any, divisor: int) -> str:
+        """Return a value's other form."""
+        return str(Decimal(repr(value)) / divisor)
 
     def _is_unit(self, word: str) -> bool:
         return bool(self.context.unit) and word.casefold() == self.context.unit.casefold()
@@ -474,6 +485,7 @@ _ASKS_YEAR = re.compile(
     "|[哪几何]一?年|(?:몇|어느) ?(?:년|해)"
 )
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
+_OPEN = re.compile(r"(?<![\d.,])[1-9]\d{0,2}[.,]\d{3}(?![.,]?\d)")
 _DIGITS = re.compile(r"\d+")
 _OF_ALL = re.compile(r"\s?(?:of|out of|von|der|aus|de|sur|su|из)(?: the| all| den| las| los| les)?\s?", re.IGNORECASE)
 _THEM = "of (?:them|these|those|which)|davon|darunter|waarvan|varav|dont|d'entre (?:eux|elles)|including|incluid[oa]s?|inclusief|waaronder|w tym|в том числе|de (?:ell[oa]s|estos|estas|l[oa]s cuales)|di (?:loro|essi|cui)|из (?:них|которых)"

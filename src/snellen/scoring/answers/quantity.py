@@ -102,6 +102,12 @@ class Quantity(Number):
         is_exact = exact and there is not None and there.denominator == 1
         return back is not None and self._near(back, number, EXACT, is_exact)
 
+    def forms(self, value: Amount | str) -> tuple[Any, ...]:
+        return (self.as_gold(value) if isinstance(value, str) else value,)
+
+    def divided(self, value: Amount, divisor: int) -> str:
+        return self.show(value._replace(number=Decimal(value.number) / divisor))
+
     def show(self, value: Amount) -> str:
         return (
             value.unit if ":" in value.unit else f"{written(value.number, self.context.decimal)} {value.unit}".strip()

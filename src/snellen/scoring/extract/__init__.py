@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from snellen.errors import DataError
 from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed_span
-from snellen.scoring.answers.number import asks_percent
+from snellen.scoring.answers.number import Number, asks_percent
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered, two_answers
 from snellen.scoring.extract.declared import declared
@@ -110,9 +109,11 @@ def type_for(kind: str, context: AnswerContext) -> AnswerType:
 def read_as(kind: AnswerType, reply: str, accepted: Sequence[str] = ()) -> Reading:
     """Read a reply as an answer of a type; `accepted` answers are looked at by the first stage alone."""
     reading = _read_as(kind, reply, accepted)
-    is_share = kind.kind == "number" and reading.value and not asks_percent(kind.context.question)
-    if is_share and any("%" in reply[start : end + 2] for start, end in reading.places):
-        return reading._replace(also=(str(Decimal(repr(reading.value)) / 100),))  # `15 %` is 0.15, too
+    if isinstance(kind, Number) and reading.value:
+        read_from = " ".join(reply[start : end + 2] for start, end in reading.places)
+        is_share = kind.kind == "number" and "%" in read_from and not asks_percent(kind.context.question)
+        if (divisor := 100 if is_share else 1_000 if kind.is_open(read_from) else 0) > 0:
+            return reading._replace(also=(kind.divided(reading.value, divisor),))  # `15 %` is 0.15, too
     return reading
 
 
