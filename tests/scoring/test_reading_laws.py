@@ -411,6 +411,33 @@ def test_a_sign_that_groups_or_parts_digits_is_read_both_ways_where_commas_are_w
     assert right(name, said, f"{values[sign == ',']}{unit}", english)[0] is False
 
 
+@given(
+    st.permutations("ABCD"),
+    st.text("bdfgklmprt", min_size=3, max_size=8),
+    st.sampled_from(
+        ["{0}, {2} {1}", "{0}. {2}, {1}.", "{0}\n\n{2}: {1}", "{0} … {2} {1}!", "({0}) {2} ({1})", "{0}!! {2} {1}!!"]
+    ),
+)
+def test_of_two_letters_with_an_unknown_word_between_none_is_read(letters, word, form):
+    """`A, oops B`: the word may correct, join or rule out."""
+    assert read_as(BIRDS, form.format(*letters[:2], word)).value is None
+
+
+LESSER = ("is worse than", "is less likely than", "looks weaker than", "ist schlechter als", "est moins probable que")
+GREATER = ("is better than", "is more likely than", "ist dunkler als", "est plus probable que", "fits better than the")
+
+
+@given(st.permutations([*"ABCD", "robin", "wren", "crow"]), st.sampled_from(LESSER), st.sampled_from(GREATER))
+def test_of_two_options_that_are_compared_the_lesser_is_no_answer(named, lesser, greater):
+    """But where the question asks for it, `is worse than` names the answer before it."""
+    first, second = map(BIRDS.parse, named[:2])
+    assume(first != second)
+    assert read_as(BIRDS, f"{named[0]} {lesser} {named[1]}.").value in (None, second)
+    assert read_as(BIRDS, f"{named[0]} {greater} {named[1]}.").value in (None, first)
+    asked = type_for("choice", AnswerContext(BIRDS.context.options, f"Which one {lesser} the other?"))
+    assert read_as(asked, f"{named[0]} {lesser} {named[1]}.").value in (None, first)
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

@@ -328,6 +328,16 @@ class Choice(AnswerType):
             left_out |= {word.start for word in words[after : after + 1] if phrase.table == "except"}
         return [one for one in found if one.start not in left_out]
 
+    def names_unread(self, text: str, letter: str) -> bool:
+        """Return True if another option's letter stands alone in a text that neither denies nor compares, in no place that is read."""
+        others = {self.options.letter(char) for char in _LONE_LETTER.findall(text)} - {None, letter}
+        if not others:
+            return False
+        sentence = Sentence(text)
+        return not sentence.has("negation", "hedge", "except") and not others <= {
+            one.value for one in self.find(sentence)
+        }
+
     def _places(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
         words, letters, joints = sentence.words, list(self.options.letters), _joints(sentence)

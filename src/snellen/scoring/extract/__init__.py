@@ -172,6 +172,8 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
     """
     if kind.kind not in _ONE_VALUE:
         return False
+    if isinstance(kind, Choice) and len(reply) <= _LONGEST and kind.names_unread(reply, reading.value):
+        return True  # `A, oops B`
     negations = () if kind.kind == "truth" else ("negation", "no")
     for start, end in reading.places:
         around = reply[max(0, start - _LONGEST) : start], reply[start:end], reply[end : end + _LONGEST]

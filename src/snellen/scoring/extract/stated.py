@@ -25,6 +25,7 @@ from snellen.scoring.replies.sentences import (
     sentences_at,
     single_words,
     spans,
+    words_in,
 )
 from snellen.text import terms
 
@@ -464,7 +465,7 @@ def _only_named(listed: Sequence[Sentence], kind: AnswerType, said: Visible) -> 
     if not isinstance(kind, Choice) or any(sentence.has("refusal", "negation", "wrong", "or") for sentence in listed):
         return None
     named = [(sentence, one) for sentence in listed if not sentence.asks for one in kind.find(sentence)]
-    if any(_stance(sentence, one, [one]) is None for sentence, one in named):
+    if any(_stance(sentence, one, [one], kind) is None for sentence, one in named):
         return None  # `smaller than a crow`
     if len(listed) > 3 or len({one.value for _, one in named}) != 1:
         return None
@@ -511,7 +512,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
     stances: list[bool | None] = []
     for at, one in enumerate(found):
-        own = _stance(sentence, one, found)
+        own = _stance(sentence, one, found, kind)
         listed = at > 0 and _is_listed(sentence, found[at - 1], one)
         stances.append(stances[-1] if listed and own is not False else own)
         first = at if own is None else _first_joined(sentence, found, at)  # `A, B and D are wrong`, `A or B is right`
@@ -579,13 +580,22 @@ def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]
     return [behind[at] for at in sorted(joined)] or behind
 
 
-def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found]) -> bool | None:
+def _stance(sentence: Sentence, found: Found, all_found: Sequence[Found], kind: AnswerType) -> bool | None:
     """Return True for an asserted option, False for one that is ruled out, None for one that is only compared with."""
     words = sentence.words
     if not _CROSSES.isdisjoint(sentence.text):
         return False
     first, after = (bisect_left(words, place, key=_start_of) for place in (found.start, found.end))
     clause = _clause_start(words, first)
+    before, behind = (
+        [word.text for word in part] for part in (words[max(clause, first - 5) : first], words[after : after + 6])
+    )
+    if not _THAN.isdisjoint(before[-3:]) and any(
+        word in _MORE or word in _LESS or word.endswith("er") for word in before
+    ):
+        return None  # `besser als B`
+    if not (_THAN.isdisjoint(behind) or _LESS.isdisjoint(behind)) and _LESS.isdisjoint(words_in(kind.context.question)):
+        return None  # `B is worse than A`
     for phrase in sentence.phrases:
         if phrase.table not in ("wrong", "negation", "hedge") or not first - 60 <= phrase.first <= after + 60:
             continue
@@ -632,6 +642,9 @@ def _is_denied(sentence: Sentence, found: Found, kind: AnswerType) -> bool:
     return any(one.table == "negation" and clause.words[one.first].text not in asked for one in clause.phrases)
 
 
+_THAN = terms("than als que che di dan чем")
+_MORE = terms("more mehr plus más mais più meer mejor mieux meilleur meilleure meglio migliore melhor лучше более")
+_LESS = terms("less worse weaker schlechter weniger moins pire menos peor pior meno peggio minder slechter хуже менее")
 _CROSSES = frozenset("✗✘❌❎✖")
 _GAP = single_words("adverb") | {":", ")", ".", '"', "-", "both", "really", "also"}
 _BUT = terms("but aber sondern mais pero sino ma mas maar ale но а 但 但是 而")
