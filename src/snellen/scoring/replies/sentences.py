@@ -269,6 +269,9 @@ _ITALIAN = frozenset(("è", "che", "sono", "gli", "nel", "nell'", "nella", "dell
 """Words of a text in which `si` is a pronoun: `nel quadro si vedono sei alberi`."""
 
 
+_MISLEADING = frozenset(("may", "可", "if", "si", "logo", "no"))
+
+
 def _misleads(words: Sequence[str], at: int) -> bool:
     """Return True for a word that is a phrase's in another place: the month of May, `most probable`, `If I have to pick`, a logo, `no vídeo`, `si vedono`."""
     word, after = words[at], tuple(words[at + 1 : at + 3])
@@ -294,18 +297,17 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
     taken: dict[str, int] = {}
     for at, word in enumerate(words):
         listed = heads.get(word)
-        if _misleads(words, at):
-            continue
         if listed is None:
             if "'" in word and word.endswith("n't"):
                 yield Phrase("negation", at, at + 1)
             elif word.endswith(_CONDITIONAL) and not word.endswith("trait"):
                 yield Phrase("hedge", at, at + 1)
-            continue
-        for phrase, table in listed:
-            if taken.get(table, 0) <= at and tuple(words[at : at + len(phrase)]) == phrase:
-                taken[table] = at + len(phrase)
-                yield Phrase(table, at, at + len(phrase))
+        elif word not in _MISLEADING or not _misleads(words, at):
+            for phrase, table in listed:
+                size = len(phrase)
+                if taken.get(table, 0) <= at and (size == 1 or tuple(words[at : at + size]) == phrase):
+                    taken[table] = at + size
+                    yield Phrase(table, at, at + size)
 
 
 _LETTERS_ONLY = {code: " " for code in range(128) if not chr(code).isalpha()}
