@@ -438,6 +438,20 @@ def test_of_two_options_that_are_compared_the_lesser_is_no_answer(named, lesser,
     assert read_as(asked, f"{named[0]} {lesser} {named[1]}.").value in (None, first)
 
 
+@given(
+    st.permutations("abmntxyz"),
+    st.lists(st.integers(-30, 99), min_size=2, max_size=2, unique=True),
+    st.sampled_from(
+        ["{} = {}, {} = {}", "{}={} and {}={}.", "The solution is {} = {}; {} = {}.", "Answer: {} = {}, {} = {}"]
+    ),
+)
+def test_of_two_variables_the_one_that_is_asked_for_is_read(names, values, form):
+    said = form.format(names[0], values[0], names[1], values[1])
+    for name, value in zip(names, values, strict=False):
+        assert read_as(type_for("number", AnswerContext(question=f"What is {name}?")), said).value == value
+    assert read_as(type_for("number", AnswerContext(question="What solves it?")), said).value is None
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

@@ -420,6 +420,16 @@ class Number(AnswerType):
         """Return the result of a calculation: the number behind the last `=`, at a word of summing up, or behind all operations."""
         words, text = sentence.words, sentence.text
         equal = max((match.end() for match in _EQUALS.finditer(text)), default=-1)
+        variables = list(_VARIABLE.finditer(text)) if equal >= 0 else []
+        if len({match[1] for match in variables}) > 1:  # `x = 2, y = 3`
+            ends, asked = [*(match.start() for match in variables[1:]), len(text)], words_in(self.context.question)
+            parts = {match[1].lower(): (match.end(), end) for match, end in zip(variables, ends, strict=True)}
+            named = [
+                [one for one in found if low <= one.start < end][-1:]
+                for name, (low, end) in parts.items()
+                if name in asked
+            ]
+            return [one for part in named for one in part]
         if behind := [one for one in found if 0 <= equal <= one.start]:
             return behind[-1:]  # `5/20 = 0.25, which is 25 %`
         for phrase in reversed(sentence.phrases):
@@ -498,6 +508,7 @@ _OF_THEM, _OF_THEM_BEFORE = (
 )
 _PERCENT = re.compile(r"(?i)per ?cent(?!age points)|prozent(?!punkte)|por ?cent|pour ?cent|%|百分")
 _EQUALS = re.compile(r"=|≈|→")
+_VARIABLE = re.compile(r"(?<![^\W_])([^\W\d_]) ?= ?(?=[-−\d])")
 
 
 @lru_cache(maxsize=1_024)
