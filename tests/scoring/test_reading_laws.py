@@ -452,6 +452,39 @@ def test_of_two_variables_the_one_that_is_asked_for_is_read(names, values, form)
     assert read_as(type_for("number", AnswerContext(question="What solves it?")), said).value is None
 
 
+@given(
+    st.integers(6, 30),
+    st.integers(2, 5),
+    st.permutations(["red", "blue", "green"]),
+    st.sampled_from(["cars", "birds", "houses"]),
+)
+def test_of_a_total_and_its_parts_only_the_part_that_is_asked_for_is_read(total, part, colours, noun):
+    """The total is right for all of them; a part that is left over is no number that the reply says."""
+    asked, other, third = colours
+    kind = type_for("count", AnswerContext(question=f"How many {asked} {noun} are there?"))
+    everything = type_for("count", AnswerContext(question=f"How many {noun} are there?"))
+    for said in (
+        f"There are {total} {noun}. Of these, {part} are {asked}.",
+        f"I see {total} {noun}. Of them, {part} are {asked} and {part + 1} are {other}.",
+        f"THERE ARE {total} {noun.upper()}, {part} OF THEM ARE {asked.upper()}.",
+    ):
+        assert read_as(kind, said).value == part, said
+        assert read_as(everything, said).value in (total, None), said
+    for said in (
+        f"There are {total} {noun}. {part} are {other}. The rest are {asked}.",
+        f"There are {total} {noun}; {part} of them are {other} and the others are {asked}.",
+        f"There are {total} {noun}. All but {part} are {asked}.",
+        f"All but {part} are {asked}.",
+        f"There are {total} {noun}; {part} of them are not {asked}.",
+        f"There are {total} {noun}. Of these, {part} are {other}.",
+        f"Half of the {total} {noun} are {asked}.",
+        f"There are {total} {noun}, none of which are {asked}.",
+    ):
+        assert read_as(kind, said).value is None, (said, read_as(kind, said))
+    assert read_as(kind, f"None of the {total} {noun} are {asked}.").value == 0
+    assert read_as(kind, f"There are {total} {asked} {noun}; the rest are {third}.").value == total
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

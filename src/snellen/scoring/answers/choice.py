@@ -518,7 +518,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
     return not (signed or longer)
 
 
-def _is_all_but(sentence: Sentence, start: int) -> bool:
+def is_all_but(sentence: Sentence, start: int) -> bool:
     """Return True for `all`, a word for `except` close behind it, and at once what starts at a place: `All options except B`."""
     words, passed = sentence.words, single_words("article") | single_words("option")
     for phrase in (one for one in sentence.phrases if one.table == "except"):
@@ -532,7 +532,8 @@ def _is_all_but(sentence: Sentence, start: int) -> bool:
         )
         if close and not comma and all(word.text in passed or not word.text[0].isalnum() for word in between):
             return True
-        if words[phrase.first].start > start and any(one.table == "every" for one in sentence.phrases):
+        is_behind = words[phrase.first].text > "\u2e7f" or words[phrase.first].text in ("hariç", "dışında")
+        if is_behind and words[phrase.first].start > start and sentence.has("every"):
             return True  # `B以外すべて`
     return False
 
@@ -704,7 +705,7 @@ class MultiChoice(Choice):
         if sentence.has("except") or (sentence.has("every") and len(set(named)) == 1):
             named = (
                 [letter for letter in self.options.letters if letter not in named]
-                if _is_all_but(sentence, start)
+                if is_all_but(sentence, start)
                 else []
             )
         return Found(self._ordered(named), start, end) if named else None

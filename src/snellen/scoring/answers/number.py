@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, WORDS, AnswerType, Found, GoldError
+from snellen.scoring.answers.choice import is_all_but
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
 from snellen.scoring.answers.number_words import heads, joints, korean, language_of, scales, spelled
@@ -279,6 +280,8 @@ class Number(AnswerType):
             if (_RANGE.fullmatch(words) and written[at] == written[at + 1])
             or (words == " " and not (written[at] or written[at + 1] or text[numbers[at + 1].end :][:1] == "-"))
         }
+        if sentence.has("every") and any(is_all_but(sentence, one.start) for one in numbers):
+            return  # `All but one are red.`
         skipped, covered, asked = False, 0, self._asked()
         last: Found | None = None
         for at, number in enumerate(numbers):
@@ -396,15 +399,17 @@ class Number(AnswerType):
             for one in found
             if _OF_THEM.match(text, one.end) or _OF_THEM_BEFORE.search(_shortly_before(text, one.start))
         ]
-        if len(parts) != 1 or len(found) != 2:
+        if len(parts) != 1 or len(found) < 2 or (len(found) > 2 and parts[0] is not found[1]):
             return []
-        (part,), (total,) = parts, [one for one in found if one is not parts[0]]
+        total = found[parts[0] is found[0]]
         asked = {word[:4] for word in self._asked() - _HOW_MANY if word < "\u2e80"}
-        about = {word.text[:4] for word in words_of(text[: max(total.end, part.start)]) if total.start < part.start}
-        said = {word.text[:4] for word in words_of(_CLAUSE_END.split(text[part.end :])[0])}
-        if asked & said - about:
-            return [part]
-        return [total] if asked <= about else list(found)
+        about = {word.text[:4] for word in words_of(text[: parts[0].start])} if total is found[0] else set()
+        ends = [*(one.start for one in found[2:]), len(text)]
+        for part, end in zip(parts if len(found) < 3 else found[1:], ends, strict=True):
+            said = {word.text[:4] for word in words_of(_CLAUSE_END.split(text[part.end : end])[0])}
+            if asked & said - about and not said & _NO_PART:
+                return [part]
+        return [total] if asked and asked <= about else list(found) if len(found) < 3 else []
 
     def _of_clause(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the only number of the last clause, if it names what is asked for: `With sides 6 and 9, the area is 54`."""
@@ -465,7 +470,8 @@ _PRONOUN = re.compile(
     r"[,.;]|$|\s+(?:is|that|which|who|with|in|on|of|has|was|fewer|more|less|can|may|at)\b", re.IGNORECASE
 )
 _WHOLE = re.compile(
-    r"(?:^(?:of|among|von|unter|parmi|sur|entre|de|dei|delle|tra|van|из|среди)|\b(?:out|all) of)"
+    r"(?:^(?:of|among|von|unter|parmi|sur|entre|de|dei|delle|tra|van|из|среди)|\b(?:out|all|none|half|most|any|some) of"
+    r"|\b(?:kein(?:e[rs]?|s)|hälfte|aucune?|moitié|plupart|ningun[oa]|mitad|nessun[oa]|metà|nenhuma?|metade|geen|helft) (?:der|von|d[aeio]\w{0,3}|van))"
     r"(?: (?:the|these|those|all|den|diesen|les|ces|los|las|i|le|de))*\s*$",
     re.IGNORECASE,
 )
@@ -502,10 +508,17 @@ _THEM = "of (?:them|these|those|which)|davon|darunter|waarvan|varav|dont|d'entre
 _HOW_MANY = terms(
     "how many wie viele hoeveel combien cuántos cuántas quantos quantas quanti quante сколько ile kaç hur många berapa"
 )
+_NO_PART = {word[:4] for word in single_words("negation")}
 _OF_THEM, _OF_THEM_BEFORE = (
-    re.compile(rf"\s(?:{_THEM})(?!\w)"),
-    re.compile(rf"(?<!\w)(?:{_THEM}|其中|うち)\s?(?:\w+ )?$"),
+    re.compile(rf"\s(?:{_THEM})(?!\w)", re.IGNORECASE),
+    re.compile(rf"(?<!\w)(?:{_THEM}|其中|うち),?\s?(?:\w+ )?$", re.IGNORECASE),
 )
+_REST = re.compile(
+    r"(?<!\w)(?:the (?:rest|others?|remaining)|all (?:\w+ )?(?:but|except)|none|(?:der|die|den) (?:rest|übrigen|anderen)|keine?[rs]?"
+    r"|le reste|aucune?|el resto|ningun[oa]|il resto|nessun[oa])(?!\w)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.;!?]\s|\n")
 _PERCENT = re.compile(r"(?i)per ?cent(?!age points)|prozent(?!punkte)|por ?cent|pour ?cent|%|百分")
 _EQUALS = re.compile(r"=|≈|→")
 _VARIABLE = re.compile(r"(?<![^\W_])([^\W\d_]) ?= ?(?=[-−\d])")
@@ -628,6 +641,15 @@ class Count(Number):
     def show(self, value: Any) -> str:
         """Return the count in digits."""
         return str(value)
+
+    def is_whole(self, text: str, start: int, end: int) -> bool:
+        """Return True for a number of which a rest or none behind it is what is asked for: `8 cars; 3 are blue, the rest red`."""
+        rest = _REST.search(text, end, end + 300)
+        if rest is None:
+            return False
+        parts = text[max(0, start - 80) : rest.start()], _SENTENCE_END.split(text[rest.end() : rest.end() + 80])[0]
+        said, about = ({stemmed(word.text) for word in words_of(part)} & self._asked() for part in parts)
+        return bool(said and about - said)
 
     def find(self, sentence: Sentence) -> list[Found]:
         """Return the counts of a sentence; `no birds` is 0 where birds are asked for."""

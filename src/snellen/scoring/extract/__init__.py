@@ -16,7 +16,7 @@ from snellen.errors import DataError
 from snellen.scoring.answers import BUILT_IN, AnswerContext, AnswerType, answer_type
 from snellen.scoring.answers.choice import Choice, MultiChoice
 from snellen.scoring.answers.dress import line_span, undressed_span
-from snellen.scoring.answers.number import Number, asks_percent
+from snellen.scoring.answers.number import Count, Number, asks_percent
 from snellen.scoring.answers.text import Text
 from snellen.scoring.extract.base import Reading, lettered, two_answers
 from snellen.scoring.extract.declared import declared
@@ -174,6 +174,8 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
         return False
     if isinstance(kind, Choice) and len(reply) <= _LONGEST and kind.names_unread(reply, reading.value):
         return True  # `A, oops B`
+    if isinstance(kind, Count) and kind.is_whole(reply, *reading.places[-1]):
+        return True
     negations = () if kind.kind == "truth" else ("negation", "no")
     for start, end in reading.places:
         around = reply[max(0, start - _LONGEST) : start], reply[start:end], reply[end : end + _LONGEST]

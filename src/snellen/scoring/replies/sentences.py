@@ -210,8 +210,9 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(text: str, stop: re.Match[str]) -> bool:
-    """Return True if a sentence goes on behind a stop: dots before a small letter, an abbreviation, a German date."""
-    if text[stop.end() : stop.end() + 3].strip(" ")[:1] in _TICKS:
+    """Return True if a sentence goes on behind a stop: dots before a small letter, an abbreviation, a German date, `Of these, 5`."""
+    next_sign = text[stop.end() : stop.end() + 3].strip(" ")[:1]
+    if next_sign in _TICKS or (next_sign in _TAKING and _TAKES_UP.match(text, stop.end()) is not None):
         return True
     if stop[0] == ".":
         return _is_abbreviated(text, stop.start()) or (
@@ -224,6 +225,11 @@ def _goes_on(text: str, stop: re.Match[str]) -> bool:
     )
 
 
+_TAKES_UP = re.compile(
+    r" ?(?:Of (?:them|these|those)|Davon|Darunter|其中)[^.\n]{0,12}(?<![\w.])(?:\d|one |two |three |four |five )"
+)
+"""A part of the amount in the sentence before it."""
+_TAKING = frozenset("OD其")
 _TICKS = frozenset("✓✔✅☑✗✘❌❎✖")
 _DATE = re.compile(r" [^\W\d_]{3,12} \d{4}\b")
 
