@@ -331,7 +331,7 @@ class Choice(AnswerType):
     def names_unread(self, text: str, letter: str) -> bool:
         """Return True if another option's letter stands alone in a text that neither denies nor compares, in no place that is read."""
         others = {self.options.letter(char) for char in _LONE_LETTER.findall(text)} - {None, letter}
-        if not others:
+        if not others or self.takes_lists:
             return False
         sentence = Sentence(text)
         return not sentence.has("negation", "hedge", "except") and not others <= {

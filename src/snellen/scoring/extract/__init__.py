@@ -134,7 +134,7 @@ def _read_as(kind: AnswerType, reply: str, accepted: Sequence[str]) -> Reading:
     if reading is None and not said.text.strip() and not said.containers:
         return Reading(None, "empty reply")
     reading = reading or _corrected(said, kind) or _staged(said, kind) or _unread(said, kind)
-    if reading.value is not None and reading.stage != "verbatim" and _is_one_of_two(kind, reading, reply):
+    if reading.value is not None and reading.stage != "verbatim" and _is_one_of_two(kind, reading, said):
         reading = Reading(None, "two answers", places=reading.places)
     if said.omitted:
         cut = f"read at head and tail: {said.omitted:,} of {len(reply):,} characters were left out"
@@ -165,14 +165,15 @@ def _staged(said: Visible, kind: AnswerType) -> Reading | None:
     return declared(said, kind) or short(said, kind) or prose(said, kind) or _anywhere(said, kind)
 
 
-def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
+def _is_one_of_two(kind: AnswerType, reading: Reading, said: Visible) -> bool:
     """Return True if a word for `or` joins what was read to something else: the 4 of `三か四 m`, the C of `A or blue`.
 
     What stands before the word may be what no rule can tell; behind it many things stand that are no answer (`3 or so`).
     """
     if kind.kind not in _ONE_VALUE:
         return False
-    if isinstance(kind, Choice) and len(reply) <= _LONGEST and kind.names_unread(reply, reading.value):
+    reply = said.reply
+    if isinstance(kind, Choice) and len(said.text) <= _LONGEST and kind.names_unread(said.text, reading.value):
         return True  # `A, oops B`
     if isinstance(kind, Count) and kind.is_whole(reply, *reading.places[-1]):
         return True
@@ -181,22 +182,22 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, reply: str) -> bool:
         around = reply[max(0, start - _LONGEST) : start], reply[start:end], reply[end : end + _LONGEST]
         before, inside, after = _STOP.split(around[0])[-1], around[1], _STOP.split(around[2])[0]
         if (joint := _OR_BEFORE.search(before)) is not None and any(map(str.isalnum, before[: joint.start()])):
-            said = Sentence(before[: joint.start()])
-            left = kind.find(said)
-            if not said.has(*negations) and not (left and kind.same(left[-1].value, reading.value)):
+            left_of = Sentence(before[: joint.start()])
+            left = kind.find(left_of)
+            if not left_of.has(*negations) and not (left and kind.same(left[-1].value, reading.value)):
                 return True
         pairs = [("", after[joint.end() :])] if (joint := _OR_AFTER.match(after)) is not None else []
         if (joint := _OR_NEXT.match(around[2])) is not None:  # `B. Or maybe C.`
             pairs.append(("", _STOP.split(around[2][joint.end() :])[0]))
         pairs += [(inside[: joint.start()], inside[joint.end() :]) for joint in _ORS.finditer(inside[:_LONGEST])]
         for one, other in pairs:
-            said, right = Sentence(one), kind.find(Sentence(other))
+            left_of, right = Sentence(one), kind.find(Sentence(other))
             if kind.kind in ("date", "time") and other.lstrip()[:1].isdigit():
                 return True  # `March 3 or 4, 2024`
-            left = kind.find(said) if one else []
+            left = kind.find(left_of) if one else []
             if (
                 right
-                and not said.has(*negations)
+                and not left_of.has(*negations)
                 and not kind.same(right[0].value, left[-1].value if left else reading.value)
             ):
                 return True
