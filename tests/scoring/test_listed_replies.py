@@ -39,6 +39,37 @@ def test_the_items_of_a_list_or_table_are_the_answer(names, lead, end, form):
     assert reading.value is not None and list(reading.value.items) == names
 
 
+@given(NAMES, st.sampled_from(["Answer: ", "**Answer:** ", "Items: "]), st.sampled_from(["- ", "• ", "{}. "]))
+def test_a_list_behind_a_label_is_the_answer_with_its_first_item(names, label, mark):
+    assert list(read("list", label + lines(names, mark), question=QUESTION).value.items) == names
+    assert read("list", f"Not on it: {lines(names, mark)}", question=QUESTION).value is None
+
+
+@given(NAMES, st.sampled_from(["Thing {}: ", "Item {}: ", "- No. {} – ", "{}th: "]))
+def test_labels_that_differ_by_a_number_alone_are_no_items(names, label):
+    said = "\n".join(f"{label.format(at)}{name}" for at, name in enumerate(names, 4))
+    assert list(read("list", said, question=QUESTION).value.items) == names
+
+
+CJK_ITEMS = st.lists(
+    st.sampled_from(["猫", "犬", "りんご", "バナナ", "本棚", "平和", "鳥"]), min_size=2, max_size=4, unique=True
+)
+
+
+@given(CJK_ITEMS, st.sampled_from(["と", "、"]), st.sampled_from(["{}", "{}です。", "Answer: {}", "答えは{}です"]))
+def test_items_that_japanese_words_join_are_apart(items, joint, form):
+    """A joint within a word (平和, おとうと) parts nothing."""
+    said = form.format(joint.join(items))
+    assert list(read("list", said, question="何がありますか？").value.items) == items
+    assert list(read("list", form.format("平和、おとうと"), question="何？").value.items) == ["平和", "おとうと"]
+
+
+@given(NAMES, st.sampled_from(["{} or {}", "{}, not {}", "{}, {} or none"]))
+def test_a_list_with_an_or_or_a_not_is_no_answer(names, form):
+    for said in (form, f"Answer: {form}"):
+        assert read("list", said.format(*names[:2]), question=QUESTION).value is None
+
+
 @given(NAMES)
 def test_a_list_that_breaks_off_or_is_denied_is_no_answer(names):
     listed = lines(names, "{}. ")

@@ -171,6 +171,8 @@ def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
     return _Options(options)
 
 
+LONGEST_SHORT = 80
+"""Characters of a reply in which no letter but the answer's may stand unread."""
 MOST_FOREIGN = 12
 """Words of a sentence in another language than English at whose end a letter is an answer."""
 _ENGLISH = terms(
@@ -328,10 +330,13 @@ class Choice(AnswerType):
             left_out |= {word.start for word in words[after : after + 1] if phrase.table == "except"}
         return [one for one in found if one.start not in left_out]
 
-    def names_unread(self, text: str, letter: str) -> bool:
-        """Return True if another option's letter stands alone in a text that neither denies nor compares, in no place that is read."""
-        others = {self.options.letter(char) for char in _LONE_LETTER.findall(text)} - {None, letter}
-        if not others or self.takes_lists:
+    def names_unread(self, text: str, letter: str, read: str) -> bool:
+        """Return True if another option's letter stands alone, in no place that is read, in a text that neither denies nor compares."""
+        if len(text) > LONGEST_SHORT or self.takes_lists:
+            return False
+        known = {None, letter, *_LONE_LETTER.findall(read)}
+        others = {self.options.letter(char) for char in _LONE_LETTER.findall(text)} - known
+        if not others:
             return False
         sentence = Sentence(text)
         return not sentence.has("negation", "hedge", "except") and not others <= {

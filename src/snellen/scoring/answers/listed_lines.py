@@ -10,6 +10,7 @@ from typing import NamedTuple
 from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED
 from snellen.scoring.answers.dress import undressed
 from snellen.scoring.answers.fold import stemmed
+from snellen.scoring.answers.number_words import ordinal
 from snellen.scoring.replies.sentences import Sentence, phrase_words, sentences, single_words, words_in, words_of
 from snellen.text import terms
 
@@ -19,6 +20,7 @@ MOST_WORDS = 6
 """Words of an item; a longer one is a sentence."""
 _NUMBER = re.compile(r"\(?\d{1,3}(?:st|nd|rd|th)?[.):]\s+(?=\S)")
 _BULLET = re.compile(r"^[-*•·–]\s+(?=\S)")
+_LED = re.compile(r"[^\n:：]{1,40}[:：][*_]{0,2}[ \t](?=[|]|[-*•–]\s|\(?\d{1,3}[.)]\s)")
 _RULE = re.compile(r"[-_=*~]{3,}")
 _HEAD = re.compile(r"\s?[:：]\s|\s[-–—]\s|\s\(")
 """What stands between an item and a remark on it."""
@@ -106,6 +108,8 @@ def block_in(text: str, question: str = "") -> Block | None:
     """
     if "\n" not in text or len(text) > MOST_CHARACTERS:
         return None
+    if (led := _LED.match(text)) is not None:  # `Answer: - red`, and the other items below it
+        text = f"{text[: led.end() - 1]}\n{text[led.end() :]}"
     groups, others, at = list[list[_Line]](), list[_Line](), 0
     fresh, apart = True, False
     for whole in text.split("\n"):
@@ -186,6 +190,9 @@ def _read(lines: Sequence[_Line], question: str) -> Block | None:
     ]
     ticks = [_is_ticked(row) for row in parts]
     is_ticked = None not in ticks
+    are_labelled = not is_ticked and len(parts) > 1 and all(len(row) > 1 for row in parts)
+    if are_labelled and len({_label(row[0]) for row in parts}) == 1:
+        parts = [row[1:] for row in parts]  # `Colour 1: red`
     if is_ticked:
         if Sentence(question[-400:]).has("negation"):
             return None  # of what is not shown the crosses may be meant
@@ -200,6 +207,12 @@ def _read(lines: Sequence[_Line], question: str) -> Block | None:
     if any(Sentence(head).has("shows") for head in heads):
         return None
     return Block(heads, all(numbers), is_ticked, len(cells), lines[0].start, lines[-1].end)
+
+
+def _label(head: str) -> tuple[str, ...]:
+    """Return the words of a label without its number or ordinal."""
+    words = [word.text for word in words_of(head)]
+    return tuple(word for word in words if not word.isdecimal() and ordinal([word]) is None)
 
 
 def _unticked(text: str) -> str:

@@ -30,6 +30,16 @@ _PICTURED = re.compile(r"(?<=\w)\s+[\u2600-\u27bf\ufe0f\u200d\U0001f300-\U0001fa
 """Emoji behind an item: `potatoes 🥔`."""
 _LETTER = re.compile(r"(?:[a-z]|[ivx]{1,4})[.)]\s+(?=\S)")
 _AND = re.compile(r"(?:^|\s+)(?:and|&|und|et|y|e|和|и)\s+(?=\S)", re.IGNORECASE)
+_CJK_AND = tuple(
+    re.compile(rf"(?<=[\u3040-\ud7ff]){joint}(?=[\u3040-\ud7ff])")
+    for joint in (
+        "(?:(?<![\u3040-\u309f])と|と(?![\u3040-\u309f])|(?<=[\u3040-\u309f]{2})と(?=[\u3040-\u309f]{2}))",
+        "[와과] ",
+        "[与與跟及]",
+        "和",
+    )
+)
+_COPULA = re.compile(r"(?<=[\u3040-\ud7ff])(?:です|である|입니다)$")
 _BRACKETS = {"[": "]", "(": ")", "{": "}", "【": "】"}
 _AXES = (
     "(?:links|rechts|gauche|droite|izquierda|derecha|esquerda|direita|sinistra|destra|lewej|prawej)",
@@ -88,7 +98,9 @@ class Listing(AnswerType):
         if len(parts) == 1 and len(dashed := _DASH.split(text)) > 2:
             return _items(dashed)
         if separator in _SEPARATORS[2:]:
-            parts[-1:] = [part for text in parts[-1:] for part in _AND.split(text) if part]
+            last = [part for text in parts[-1:] for part in _AND.split(_COPULA.sub("", text)) if part]
+            split = (one.split(last[-1]) for one in _CJK_AND) if last and not last[-1].isascii() else ()
+            parts[-1:] = last[:-1] + next((some for some in split if len(some) > 1 and all(some)), last[-1:])
         led = _LED.fullmatch(parts[0]) if len(parts) > 1 else None
         if led is not None and says_nothing(led[1], self.context.question):
             parts[0] = led[2]  # `The logo has two colours: red, blue`
@@ -107,7 +119,7 @@ class Listing(AnswerType):
     def bare(self, sentence: Sentence) -> Items | None:
         """Return the items of a sentence if each is a phrase; of the first one without the words of the question before it."""
         listed = super().bare(sentence)
-        if listed is None or sentence.has("refusal", "hedge"):
+        if listed is None or sentence.has("refusal", "hedge", "or"):
             return None
         text = Text(self.context)
         items: list[str] = []

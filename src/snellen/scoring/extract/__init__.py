@@ -172,10 +172,10 @@ def _is_one_of_two(kind: AnswerType, reading: Reading, said: Visible) -> bool:
     """
     if kind.kind not in _ONE_VALUE:
         return False
-    reply = said.reply
-    if isinstance(kind, Choice) and len(said.text) <= _LONGEST and kind.names_unread(said.text, reading.value):
+    reply, place = said.reply, reading.places[-1]
+    if isinstance(kind, Choice) and kind.names_unread(said.text[: _LONGEST + 1], reading.value, reply[slice(*place)]):
         return True  # `A, oops B`
-    if isinstance(kind, Count) and kind.is_whole(reply, *reading.places[-1]):
+    if isinstance(kind, Count) and kind.is_whole(reply, *place):
         return True
     negations = () if kind.kind == "truth" else ("negation", "no")
     for start, end in reading.places:

@@ -53,7 +53,10 @@ def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
     if not isinstance(kind, Text):
         if whole == "null":  # no value in JSON, though zero in German
             return None, ()
-        if (value := kind.parse(whole)) is not None:
+        is_line = kind.kind == "list" and whole[:1] != "[" and "\n" not in whole
+        if is_line and Sentence(whole).has("or", "negation", "refusal"):
+            return None, ()
+        if (value := (is_line and kind.bare(Sentence(whole))) or kind.parse(whole)) is not None:
             return value, ()
         parts = list(spans(whole, 0, min(len(whole), 400)))
         if not parts:
