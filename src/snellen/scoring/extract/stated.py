@@ -56,7 +56,8 @@ def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
         is_line = kind.kind == "list" and whole[:1] != "[" and "\n" not in whole
         if is_line and Sentence(whole).has("or", "negation", "refusal"):
             return None, ()
-        if (value := (is_line and kind.bare(Sentence(whole))) or kind.parse(whole)) is not None:
+        bare = kind.bare(Sentence(whole)) if is_line else None
+        if (value := bare if bare is not None and len(bare.items) > 1 else kind.parse(whole)) is not None:
             return value, ()
         parts = list(spans(whole, 0, min(len(whole), 400)))
         if not parts:
