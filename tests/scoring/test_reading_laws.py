@@ -485,6 +485,26 @@ def test_of_a_total_and_its_parts_only_the_part_that_is_asked_for_is_read(total,
     assert read_as(kind, f"There are {total} {asked} {noun}; the rest are {third}.").value == total
 
 
+CLAIMS = st.sampled_from([("light", "red", "bright"), ("shop", "open", "full"), ("road", "wet", "icy")])
+
+
+@given(CLAIMS)
+def test_a_claim_that_is_reported_or_over_is_no_answer_and_not_only_denies_none(claim):
+    thing, state, more = claim
+    kind = type_for("truth", AnswerContext(question=f"Is the {thing} {state}?"))
+    for said in (
+        "Some say the {} is {}.",
+        "The {} used to be {}.",
+        "Allegedly, the {} is {}.",
+        "The {} is anything but {}.",
+    ):
+        assert not read_as(kind, said.format(thing, state)).value, said
+    for said in (f"The {thing} is not only {state} but {more}.", f"Not only is the {thing} {state}, it is {more}."):
+        assert read_as(kind, said).value is True, said
+    only = type_for("truth", AnswerContext(question=f"Is only the {thing} {state}?"))
+    assert read_as(only, f"Not only the {thing} is {state}.").value is not True
+
+
 ORDINALS = {
     "en": ("first second third fourth", "the {} {} the {} option", "or and"),
     "de": ("erste zweite dritte vierte", "die {} {} die {} Antwort", "oder und"),

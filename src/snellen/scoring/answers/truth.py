@@ -258,7 +258,8 @@ class Truth(AnswerType):
         if any(phrase.table == "hedge" and words[phrase.first].text not in asked for phrase in sentence.phrases):
             return None
         reason = next((word.start for word in words[2:] if word.text in _REASONS), len(sentence.text))
-        part = Sentence(sentence.text, after, max(reason, after))
+        also = "" if not asked.isdisjoint(_ONLY) else _NOT_ONLY.sub(lambda match: " " * len(match[0]), sentence.text)
+        part = Sentence(also or sentence.text, after, max(reason, after))
         pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
         said = {word.text for word in part.words}
         enough = asked | (_SOME if said & _THERE else set())
@@ -343,6 +344,9 @@ _BESIDE = single_words("and") | terms(
     "but while whereas aber während mais tandis pero mientras ma mentre mas enquanto а но"
 )
 """Words of a clause that speaks of something else: `The light is red, and the green one is for pedestrians`."""
+_ONLY = terms("only nur seulement solo sólo soltanto só apenas alleen только")
+_NOT_ONLY = re.compile(rf"(?<!\w)(?:not|nicht|non|no|não|niet|не) (?:{'|'.join(_ONLY)})(?!\w)", re.IGNORECASE)
+"""What turns no claim: `not only red but bright red`."""
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque", "perché"))
 _BREAKS = frozenset((",", ";", ":", '"', "(", "but"))
 _LEADING = terms(": , → = a so say think towards toward guess believe therefore it's that's thus hence ， ：")
