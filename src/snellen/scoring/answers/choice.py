@@ -171,6 +171,20 @@ def _indexed(options: tuple[tuple[str, str], ...]) -> _Options:
     return _Options(options)
 
 
+_RELATING = (
+    "negation",
+    "hedge",
+    "except",
+    "correction",
+    "wrong",
+    "conclusion",
+    "strong",
+    "or",
+    "answer",
+    "choose",
+    "total",
+)
+"""What tells how two options of a reply are related."""
 LONGEST_SHORT = 80
 """Characters of a reply in which no letter but the answer's may stand unread."""
 MOST_FOREIGN = 12
@@ -331,17 +345,16 @@ class Choice(AnswerType):
         return [one for one in found if one.start not in left_out]
 
     def names_unread(self, text: str, letter: str, read: str) -> bool:
-        """Return True if another option's letter stands alone, in no place that is read, in a text that neither denies nor compares."""
+        """Return True if a text ends with another option's letter, in no place that is read, and nothing tells why: `A, oops B`."""
         if len(text) > LONGEST_SHORT or self.takes_lists:
             return False
-        known = {None, letter, *_LONE_LETTER.findall(read)}
-        others = {self.options.letter(char) for char in _LONE_LETTER.findall(text)} - known
-        if not others:
+        named, listed = (
+            [one for char in _LONE_LETTER.findall(part) if (one := self.options.letter(char))] for part in (read, text)
+        )
+        if letter not in named or not listed or listed[-1] in named:
             return False
         sentence = Sentence(text)
-        return not sentence.has("negation", "hedge", "except") and not others <= {
-            one.value for one in self.find(sentence)
-        }
+        return not (sentence.has(*_RELATING) or {*listed} <= {*named, *(one.value for one in self.find(sentence))})
 
     def _places(self, sentence: Sentence) -> Iterator[Found]:
         """Yield the options named by their place: `the second option`, `the last one`, `第二个`."""
@@ -537,7 +550,7 @@ def is_all_but(sentence: Sentence, start: int) -> bool:
         )
         if close and not comma and all(word.text in passed or not word.text[0].isalnum() for word in between):
             return True
-        is_behind = words[phrase.first].text > "\u2e7f" or words[phrase.first].text in ("hariç", "dışında")
+        is_behind = words[phrase.first].text > "\u08ff" or words[phrase.first].text in ("hariç", "dışında")
         if is_behind and words[phrase.first].start > start and sentence.has("every"):
             return True  # `B以外すべて`
     return False
