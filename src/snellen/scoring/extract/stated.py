@@ -568,9 +568,11 @@ def _first_joined(sentence: Sentence, found: Sequence[Found], at: int) -> int:
 def _in_sure_clauses(sentence: Sentence, asserted: Sequence[Found]) -> list[Found]:
     """Return the options in clauses without a hedge: `While A is near, it is dark; the one that fits is B`."""
     cuts = [word.start for word in sentence.words if word.text in (";", ":") or word.text in _BUT]
-    bounds = [0, *cuts, len(sentence.text)]
-    sure = [(low, high) for low, high in pairwise(bounds) if not Sentence(sentence.text, low, high).has("hedge")]
-    return [one for one in asserted if any(low <= one.start < high for low, high in sure)] if cuts else []
+    clauses = [Sentence(sentence.text, *bounds) for bounds in pairwise((0, *cuts, len(sentence.text)))]
+    if not cuts or any(one.has("hedge") and one.has("answer") for one in clauses):
+        return []  # `It conveys fear; the answer could be B or D`
+    sure = [(one.start, one.end) for one in clauses if not one.has("hedge")]
+    return [one for one in asserted if any(low <= one.start < high for low, high in sure)]
 
 
 def _behind_conclusion(sentence: Sentence, asserted: list[Found]) -> list[Found]:
