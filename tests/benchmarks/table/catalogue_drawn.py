@@ -81,6 +81,15 @@ def mcq(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     return row, option(WORDS[number % 4])
 
 
+def one_of_two(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
+    row = {
+        "question": f"Which side, {number // 2}?",
+        **dict(zip("AB", WORDS, strict=False)),
+        "answer": "AB"[number % 2],
+    }
+    return row, option(WORDS[number % 2])
+
+
 def yes_no(number: int) -> tuple[Row, Callable[[SentQuestion], str]]:
     answer = ("Yes", "No")[number % 2]
     return {"question": f"Is part {number} there?", "answer": answer}, text(answer)
@@ -180,7 +189,7 @@ CATEGORY: Callable[[int], Row] = lambda number: {"category": ("near", "far")[num
 LEVELS: Callable[[int], Row] = lambda number: {**CATEGORY(number), "l2-category": "all"}  # noqa: E731
 PLAIN = extra(mcq, CATEGORY)
 DRAWN: Mapping[str, Callable[[int], tuple[Row, Any]]] = {
-    "mmvp": extra(mcq, lambda number: {"question": f"Which side, {number // 2}?"}),
+    "mmvp": one_of_two,
     "cv-bench-2d": extra(
         prompted, lambda number: {**CATEGORY(number), "split": "2D", "source": ("ADE20K", "COCO")[number // 4]}
     ),

@@ -353,9 +353,10 @@ class ScoreRule(Strict, frozen=True):
             (`<answer>`), `phrase` (behind "the answer is"), `ends` (a letter that opens or ends the reply), `json` and
             `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and, by patterns of harnesses,
             `logicvista`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
-            `option-letter`, `bracket-letter`, `word-letter`, `answer-letter`, `colon-letter`, `json-text`, `braced`, `short-letter`; of videos `led-letter`
-            (the first of the letters in `word` behind a phrase; also `video-mme`, `video-mme-kit`, `longvideobench`), `closed-letter`, `polished-letter`, `any-letter`,
-            `opening-letter`, `opening-truth`, `lone-capital`; of others `first-behind` (the first letter behind `word`), `xlrs`.
+            `option-letter`, `bracket-letter`, `word-letter`, `answer-letter`, `colon-letter`, `json-text`, `braced`, `short-letter`,
+            `seedbench`, `cv-bench`, `scienceqa`, `mmvp`, `vstar`, `prefix-truth`; of videos `led-letter` (the first of the letters in
+            `word` behind a phrase; also `video-mme`, `video-mme-kit`, `longvideobench`), `closed-letter`, `polished-letter`,
+            `any-letter`, `opening-letter`, `opening-truth`, `lone-capital`; of others `first-behind` (the first letter behind `word`), `xlrs`.
         word: the member of `json`, or the word of `behind` and `first-behind`, whose last place counts.
         tolerance: of `within`, and of `formula`, which else rounds to two decimals.
         yes: the positive answer of yes/no questions.

@@ -606,7 +606,8 @@ KIT_READERS: Mapping[str, Reader] = {
 }
 LMMS_READERS: Mapping[str, Reader] = {
     **KIT_READERS,
-    "letter-or-text": lambda rule, sample, reply: lmms_eval.read_letter(reply, sample.options),
+    "letter-or-text": lambda rule, sample, reply: lmms_eval.read_letter(reply, rule.word or sample.options),
+    "first-capital": lambda rule, sample, reply: short_answers.first_capital(reply) or None,
     "answer-line": lambda rule, sample, reply: lmms_eval.read_letter(reply, sample.options),
     "lone-letter": lambda rule, sample, reply: lmms_eval.lone_letter(reply, sample.options),
     "yes-no": lambda rule, sample, reply: lmms_eval.read_whole_yes_no(reply),

@@ -214,9 +214,21 @@ def _led(leads: str) -> Stage:
     return lambda reply, letters, word: video.led_letter(reply, word or letters, leads)
 
 
-def _lone_capital(reply: str, letters: str, word: str) -> str | None:
-    found = re.search(r"\b[A-D]\b", reply)
-    return found[0] if found else None
+def _first(*patterns: str) -> Stage:
+    """Return a stage that takes the letter of the first hit of the first pattern that hits, as a capital."""
+    forms = [*map(re.compile, patterns)]
+
+    def stage(reply: str, letters: str, word: str) -> str | None:
+        found = next((str(match[1]) for form in forms if (match := form.search(reply))), None)
+        return found.upper() if found else None
+
+    return stage
+
+
+def _prefix_truth(reply: str, letters: str, word: str) -> str | None:
+    """Read y, n, or yes or no within the first four signs, of which points are none, as lmms-eval for MME."""
+    text = reply.lower().replace(".", "")
+    return next((truth for truth in ("yes", "no") if truth in text[:4] or text == truth[0]), None)
 
 
 def _word_letter(reply: str, letters: str, word: str) -> str | None:
@@ -228,7 +240,26 @@ STAGES: Mapping[str, Stage] = {
     "whole": lambda reply, letters, word: reply or None,
     "capitals": lambda reply, letters, word: reply if re.fullmatch(r"[A-Z]{1,26}", reply) else None,
     "logicvista": lambda reply, letters, word: reply if re.fullmatch(r"[A-E]|[A-Z]{2,26}", reply) else None,
-    "lone-capital": _lone_capital,
+    "lone-capital": _first(r"\b([A-D])\b"),
+    "seedbench": _first(r"(?i)\A([A-Z])"),
+    "cv-bench": _first(r"(?i)\A[(\s]*+([A-Z])"),
+    "scienceqa": _first(r"\A([A-Z])\.", r"(?i)\A([A-Z])\Z"),
+    "mmvp": _first(
+        r"(?i)\A\(?([AB])(?:\)?\.?\s*\Z|\)?[.\s])",
+        r"(?i)answer\s+is\s+\(?([AB])",
+        r"(?i)option\s+\(?([AB])",
+        r"(?i)([AB])\)?(?:\s|\Z)",
+        r"(?i)\A([AB])",
+    ),
+    "vstar": _first(
+        r"(?i)\A([A-D])",
+        r"(?i)(?:answer|choice|option)(?:\s+is)?[\s:]+([A-D])",
+        r"(?i)\(([A-D])\)",
+        r"(?i)([A-D])\s*[.)\]]",
+        r"(?i)(?:\A|\s)([A-D])(?:\s|\Z)",
+        r"(?i)\A[^A-D]*+([A-D])[^A-D]*+\Z",
+    ),
+    "prefix-truth": _prefix_truth,
     "letter": _letter(r"\A(?:LETTER(?:[:.]|\Z))"),
     "number": lambda reply, letters, word: reply if _NUMBER.fullmatch(reply) else None,
     "is-number": _number_behind_is,

@@ -254,13 +254,18 @@ def _between(text: str, opening: str, closing: str) -> str | None:
 
 
 def first_capital_letter(reply: str) -> str:
-    """Return the first letter A to E in the answer tag, else the first such capital in the reply without its opening phrase; "" if none.
+    """Return the first letter A to E in the answer tag, in either case, else `first_capital` of the reply."""
+    tagged = _between(reply, "<answer>", "</answer>")
+    return first_capital(reply if tagged is None else tagged.upper())
+
+
+def first_capital(reply: str) -> str:
+    """Return the first capital A to E in the reply without its opening phrase; "" if none.
 
     A reply of at most ten words without a capital gives the first option `(A)` to `(E)` that contains it, case ignored: a
     blank reply is A.
     """
-    tagged = _between(reply, "<answer>", "</answer>")
-    text = (reply if tagged is None else tagged.upper()).strip()
+    text = reply.strip()
     for opening in _OPENINGS:
         text = text.replace(opening, "")
     capital = _CAPITAL.search(text)
