@@ -354,7 +354,7 @@ class ScoreRule(Strict, frozen=True):
             `behind` (see `word`), `letter`, `number`, `capitals` and `whole` (all of the reply), and, by patterns of harnesses,
             `logicvista`, `is-number`, `mmmu-letter`, `emma`, `bare-box-letter`, `visulogic`, `tag-letter`, `phrase-letter`,
             `option-letter`, `bracket-letter`, `word-letter`, `answer-letter`, `colon-letter`, `json-text`, `braced`, `short-letter`,
-            `seedbench`, `cv-bench`, `scienceqa`, `mmvp`, `vstar`, `prefix-truth`; of videos `led-letter` (the first of the letters in
+            `seedbench`, `cv-bench`, `scienceqa`, `ai2d`, `mmvp`, `vstar`, `prefix-truth`; of videos `led-letter` (the first of the letters in
             `word` behind a phrase; also `video-mme`, `video-mme-kit`, `longvideobench`), `closed-letter`, `polished-letter`,
             `any-letter`, `opening-letter`, `opening-truth`, `lone-capital`; of others `first-behind` (the first letter behind `word`), `xlrs`.
         word: the member of `json`, or the word of `behind` and `first-behind`, whose last place counts.

@@ -2,7 +2,8 @@
 
 Sources: MATH-V at 1d36118 (`evaluate.py`, `utils.py`), EMMA's fast evaluation (as in lmms-eval's `tasks/emma/utils.py`),
 VisuLogic, We-Math and DynaMath (VLMEvalKit at e8e78f0, `dataset/utils/visulogic.py`, `wemath.py`, `dynamath.py`), and
-MathVista at 2a249bb (`calculate_score.py`), reproduced from their description.
+MathVista at 2a249bb (`calculate_score.py`); stages named after other sets: their tasks in lmms-eval 0.7.3. Reproduced from
+their description.
 """
 
 from __future__ import annotations
@@ -244,6 +245,7 @@ STAGES: Mapping[str, Stage] = {
     "seedbench": _first(r"(?i)\A([A-Z])"),
     "cv-bench": _first(r"(?i)\A[(\s]*+([A-Z])"),
     "scienceqa": _first(r"\A([A-Z])\.", r"(?i)\A([A-Z])\Z"),
+    "ai2d": _first(r"\A([A-Z])\.", r"(?i)\A[!-/:-@\[-`{-~]*+([A-Z])[!-/:-@\[-`{-~]*+\Z"),
     "mmvp": _first(
         r"(?i)\A\(?([AB])(?:\)?\.?\s*\Z|\)?[.\s])",
         r"(?i)answer\s+is\s+\(?([AB])",
