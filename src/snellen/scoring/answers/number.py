@@ -195,8 +195,10 @@ class Number(AnswerType):
         percents = [one for one in found if sentence.text[one.end : one.end + 2].strip()[:1] == "%"]
         if percents and asks_percent(self.context.question):
             found = percents
+        if (of_them := self._of_them(sentence, found)) is None:
+            return []
         return (
-            self._of_them(sentence, found)
+            of_them
             or self._result(sentence, found)
             or self._in_unit(sentence, found)
             or self._asked_for(sentence, found)
@@ -391,8 +393,11 @@ class Number(AnswerType):
         chosen = [one for one, near in zip(found, behind, strict=True) if not asked.isdisjoint(near)]
         return chosen if close and len({one.value for one in chosen}) == 1 else []
 
-    def _of_them(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
-        """Return of a total and its part (`7 cars, 3 of them red`) the one about all that is asked for; both if neither is."""
+    def _of_them(self, sentence: Sentence, found: Sequence[Found]) -> list[Found] | None:
+        """Return of a total and its part (`7 cars, 3 of them red`) the one about all that is asked for; both if neither is.
+
+        None where the part is what is not asked for: `3 of them are not red`.
+        """
         text = sentence.text
         parts = [
             one
@@ -407,8 +412,8 @@ class Number(AnswerType):
         ends = [*(one.start for one in found[2:]), len(text)]
         for part, end in zip(parts if len(found) < 3 else found[1:], ends, strict=True):
             said = {word.text[:4] for word in words_of(_CLAUSE_END.split(text[part.end : end])[0])}
-            if asked & said - about and not said & _NO_PART:
-                return [part]
+            if asked & said - about:
+                return None if said & _NO_PART else [part]
         return [total] if asked and asked <= about else list(found) if len(found) < 3 else []
 
     def _of_clause(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
