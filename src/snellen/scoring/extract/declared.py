@@ -196,9 +196,10 @@ def _markers(sentence: Sentence) -> Iterator[tuple[int, int]]:
     none = True
     for phrase in sentence.phrases:
         end = None
-        clause = max((at for at in range(phrase.first) if sentence.words[at].text == ";"), default=0)
-        if any(clause <= first < phrase.first for first in doubts):
-            continue
+        if doubts:
+            clause = max((at for at in range(phrase.first) if sentence.words[at].text == ";"), default=0)
+            if any(clause <= first < phrase.first for first in doubts):
+                continue
         labelled = sentence.words[phrase.after - 1].text == ":" and phrase.first
         if phrase.table == "choose" and not labelled and not _is_negated(sentence, phrase):
             end = _behind(sentence, phrase.after)

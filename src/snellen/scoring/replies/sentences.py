@@ -250,7 +250,7 @@ def _is_abbreviated(text: str, stop: int) -> bool:
         if after and after[0].strip(",.;:'").lower() in single_words("function") | single_words("conclusion"):
             return not before and "answer" not in text[stop : stop + 40].lower()
         return not before or (before[-1][0].isupper() and before[-1].lower() not in phrases("option"))
-    return word.lower() in phrases("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
+    return word.lower() in single_words("abbreviation") and text[stop + 1 : stop + 2] not in ("\n", "")
 
 
 _CONDITIONAL = ("rait", "raient", "rebbe", "rebbero")
@@ -258,14 +258,20 @@ _CONDITIONAL = ("rait", "raient", "rebbe", "rebbero")
 
 
 @cache
-def _by_head() -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
-    """Return, by first word, the phrases that begin with it, longest first."""
+def _by_head() -> dict[str, dict[str, tuple[tuple[tuple[str, ...], str], ...]]]:
+    """Return, by first and second word, the phrases that begin with them or are the first alone, longest first; "" is any other second word."""
     heads: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for table in _TABLES:
         for phrase in phrases(table):
             words = tuple(word.text for word in words_of(phrase))
             heads.setdefault(words[0], []).append((words, table))
-    return {head: tuple(sorted(listed, key=lambda entry: -len(entry[0]))) for head, listed in heads.items()}
+    return {
+        head: {
+            second: tuple(entry for entry in listed if entry[0][1:2] in ((), (second,)))
+            for second in {"", *(word for entry in listed for word in entry[0][1:2])}
+        }
+        for head, listed in ((head, sorted(listed, key=lambda entry: -len(entry[0]))) for head, listed in heads.items())
+    }
 
 
 NEAR = 20
@@ -301,7 +307,7 @@ def _misleads(words: Sequence[str], at: int) -> bool:
 def _found(words: Sequence[str]) -> Iterator[Phrase]:
     heads = _by_head()
     taken: dict[str, int] = {}
-    for at, word in enumerate(words):
+    for at, (word, second) in enumerate(zip(words, [*words[1:], ""], strict=False)):
         listed = heads.get(word)
         if listed is None:
             if "'" in word and word.endswith("n't"):
@@ -309,9 +315,9 @@ def _found(words: Sequence[str]) -> Iterator[Phrase]:
             elif word.endswith(_CONDITIONAL) and not word.endswith("trait"):
                 yield Phrase("hedge", at, at + 1)
         elif word not in _MISLEADING or not _misleads(words, at):
-            for phrase, table in listed:
+            for phrase, table in listed.get(second) or listed[""]:
                 size = len(phrase)
-                if taken.get(table, 0) <= at and (size == 1 or tuple(words[at : at + size]) == phrase):
+                if taken.get(table, 0) <= at and (size < 3 or tuple(words[at : at + size]) == phrase):
                     taken[table] = at + size
                     yield Phrase(table, at, at + size)
 
