@@ -159,3 +159,49 @@ def test_emoji_and_a_lead_are_no_part_of_an_item():
     listed = value("list", "The basket contains:\n* leeks 🥬\n* potatoes 🥔", question)
     assert listed.items == ("leeks", "potatoes")
     assert value("list", "从左到右依次是：红色、黄色。", "从左到右依次是什么？").items == ("红色", "黄色")
+
+
+@given(st.lists(st.integers(2, 9), min_size=2, max_size=4))
+def test_a_number_that_is_the_sum_of_its_parts_is_the_total(parts):
+    listed = ", ".join(
+        f"{part} {breed}" for part, breed in zip(parts, ("pugs", "poodles", "beagles", "boxers"), strict=False)
+    )
+    reply = f"There are {sum(parts)} dogs: {listed}."
+    assert value("count", reply, "How many dogs are there?") == sum(parts)
+    assert value("count", reply, "How many poodles are there?") in (parts[1], None)
+
+
+@pytest.mark.parametrize(
+    ("cell", "question", "kind"),
+    [
+        ("Transport, Housing, Food", "Name the three largest segments.", "list"),
+        ("jaguar, tucán", "¿Qué animales aparecen en el mural?", "list"),
+        ("goat, sheep", "Which animals are in the enclosure?", "list"),
+        ("Baker Street, London", "What is the address?", "text"),
+        ("Paris, France", "Which city is it?", "text"),
+        ("Hello, world", "What words are on the sign?", "text"),
+    ],
+)
+def test_items_between_commas_are_a_list_where_several_things_are_asked_for(cell, question, kind):
+    assert kind_of(cell, ColumnFacts(), question) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "question", "reply", "expected"),
+    [
+        ("truth", "La bottiglia è piena?", "Non è possibile stabilirlo, poiché la bottiglia è opaca.", None),
+        ("truth", "La bottiglia è piena?", "Non è piena.", False),
+        ("truth", "Are there any people?", "There are no people; a few seagulls are all that is there.", False),
+        ("text", "사진 속 꽃의 이름은?", "사진 속의 꽃은 무궁화로 보입니다.", None),
+        ("text", "Cosa c'è scritto?", 'Sul cartello c\'è scritto "VIETATO L’ACCESSO".', "VIETATO L’ACCESSO"),
+    ],
+)
+def test_what_cannot_be_told_is_no_answer_and_a_quotation_ends_with_its_own_mark(kind, question, reply, expected):
+    assert value(kind, reply, question) == expected
+
+
+def test_letters_behind_a_marker_of_chinese_are_all_read():
+    options = {"A": "苹果", "B": "香蕉", "C": "葡萄", "D": "橙子"}
+    assert read("multi-choice", "正确选项是A、B、D。", options=options).value == ("A", "B", "D")
+    reply = "It conveys fear; the answer could be B or D."
+    assert read("choice", reply, options={"A": "Joy", "B": "Grief", "C": "Anger", "D": "Fear"}).value is None

@@ -54,6 +54,11 @@ _ITEMS = re.compile(
 )
 """A list in a cell: items between semicolons; three words in small letters or numbers between commas, since names, places and sayings
 have commas too; words between the commas of Chinese and Japanese."""
+_SEVERAL = re.compile(
+    r"(?i)\b(?:list (?:all|the)|name (?:all|the (?:two|three|four|five|six))|(?:which|what) (?:two|three|four|five|all|(?!(?:is|was|does|has|this|its|us|bus|address|words|letters|coordinates)\b)\w+[^s\W]s)\b"
+    r"|welche (?:zwei|drei|vier|fünf)|nenne (?:alle|die (?:zwei|drei|vier))|quel(?:le)?s|cu[aá]les|qu[eé] \w+s|quais|quali)\b|哪些|какие|列出"
+)
+"""Questions that ask for several things."""
 _CODE = frozenset("=<>{}()[]")
 MOST_ITEM_WORDS = 3
 _SIGN_WORDS = frozenset(("minus", "negative", "plus"))
@@ -368,6 +373,8 @@ def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:
         counted = answer_type("count", AnswerContext(question=question)).parse(undressed(cell))
         if counted is not None:
             return "count"
+    if form == "text" and isinstance(cell, str) and "," in cell and _is_several(cell, question):
+        return "list"
     if form == "text":
         return "judged" if isinstance(cell, str) and is_free_text(cell, question) else "text"
     if form == "truth" and facts.words_are_labels:
@@ -381,6 +388,13 @@ def kind_of(cell: Any, facts: ColumnFacts, question: str = "") -> str:
     if form == "colon":
         return "quantity" if facts.colons_are_ratios else "time"
     return _KIND_OF_FORM.get(form, "text")
+
+
+def _is_several(cell: str, question: str) -> bool:
+    """Return True for short items between commas where the question asks for several things."""
+    items = undressed(cell).split(", ")
+    short = all(item and "," not in item and len(item.split()) <= MOST_ITEM_WORDS for item in items)
+    return short and any(map(str.isalpha, cell)) and _CODE.isdisjoint(cell) and _SEVERAL.search(question) is not None
 
 
 def kind_of_texts(texts: Sequence[str], question: str = "") -> str:

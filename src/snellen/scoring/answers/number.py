@@ -202,6 +202,7 @@ class Number(AnswerType):
             or self._result(sentence, found)
             or self._in_unit(sentence, found)
             or self._asked_for(sentence, found)
+            or self._sum(sentence, found)
             or self._of_clause(sentence, found)
             or found
         )
@@ -415,6 +416,15 @@ class Number(AnswerType):
             if asked & said - about:
                 return None if said & _NO_PART else [part]
         return [total] if asked and asked <= about else list(found) if len(found) < 3 else []
+
+    def _sum(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
+        """Return the first number if it is the sum of the others, of which none is what is asked for: `3 dogs: 2 pugs, 1 poodle`."""
+        whole = found[0]
+        if self.kind != "count" or len(found) < 3 or 2 * whole.value != sum(one.value for one in found):
+            return []
+        words = [stemmed(word.text) for word in sentence.words]
+        at = sum(word.start < whole.end for word in sentence.words) + 2
+        return [whole] if not self._asked().intersection(words[at:]).difference(words[:at]) else []
 
     def _of_clause(self, sentence: Sentence, found: Sequence[Found]) -> list[Found]:
         """Return the only number of the last clause, if it names what is asked for: `With sides 6 and 9, the area is 54`."""

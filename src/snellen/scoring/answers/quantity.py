@@ -35,7 +35,7 @@ _WORDS = re.compile(
     r"[^\W\d_]{3,}|[^\W\d_]{1,3}[$]|[^\w\s.,?!'\"-]C?F?|(?<!\w)(?!in\b|an\b|st\b|pt\b)[a-z][a-zA-Z](?!\w)"
 )
 _BELOW = re.compile(
-    r"(?i) ?(?:below (?:zero|freezing)|unter null|bajo cero|au-dessous de zéro|sous zéro|sotto (?:lo )?zero|abaixo de zero|onder nul|ниже нуля|under noll)"
+    r"(?i) ?(?:below (?:zero|freezing)|unter null|bajo cero|au-dessous de zéro|sous zéro|sotto (?:lo )?zero|abaixo de zero|onder nul|ниже нуля|мороза|under noll)"
 )
 _PART_OF = re.compile(r"([^\W\d_]+),? ?(?:(?:and|und|et|y|e|i|и) )?$")
 _CENTS = {("USD", "¢"): 100, ("EUR", "¢"): 100, ("GBP", "p"): 100}

@@ -17,7 +17,9 @@ BARE_WORDS, FRAMED_WORDS = 4, 5
 """Words of a phrase that is taken for an answer by itself, and of one behind `It is`."""
 LONGEST_LEAD = 25
 """Characters between a verb and the quotation that answers: `It says, in red letters, "Stop"`."""
-_QUOTED = re.compile(r"(?:\"|(?<!\w)'(?=[^'\n]{1,200}'(?![a-z])))([^\"\n]{1,200}?)(?:\"|(?<!\w\")'(?![a-z]))")
+_QUOTED = re.compile(
+    r"(?:(\")|(?<!\w)'(?=[^'\n]{1,200}'(?![a-z])))(?P<text>[^\"\n]{1,200}?)(?(1)\"|(?:\"|(?<!\w\")'(?![a-z])))"
+)
 _STOPS = frozenset(".!。！।")
 _CLOSE = frozenset((",", ";"))
 _REASONS = frozenset(("because", "since", "weil", "denn", "porque"))
@@ -43,9 +45,11 @@ class Text(AnswerType):
         """Return the phrase that a short reply is, or that is left of a sentence without the words of the question around it."""
         words = _without_end(_without_contrast(sentence.words))
         asked = self.context.question.lower()
-        quoted = [quote for quote in _QUOTED.finditer(sentence.text) if f"'{quote[1].lower()}'" not in asked]
+        quoted = [quote for quote in _QUOTED.finditer(sentence.text) if f"'{quote['text'].lower()}'" not in asked]
         plain = [word for word in words if not any(quote.start() < word.start < quote.end() for quote in quoted)]
         if not words or words[-1].text in (":", "：") or sentence.asks or sentence.opens("refusal"):
+            return None
+        if sentence.text.rstrip(". ").endswith(_SEEMS):
             return None
         if self._is_sign(sentence, words):
             return Found(sentence.text[words[0].start : words[-1].end], words[0].start, words[-1].end)
@@ -68,7 +72,7 @@ class Text(AnswerType):
                 or any(word.text in self._asked() - _known_words() and word.text.isalnum() for word in plain)
             )
         ):
-            return Found(quoted[0][1], *quoted[0].span(1))
+            return Found(quoted[0]["text"], *quoted[0].span("text"))
         return self._phrase(sentence, words[start:end], framed, identified=bool(identified))
 
     def _subject(self, sentence: Sentence, words: Sequence[Word]) -> Found | None:
@@ -281,6 +285,7 @@ _FRAMES = frozenset(("shows", "conclusion", "choose", "adverb", "subject"))
 _VERBS_ALONE = frozenset(("es", "è", "é", "son", "sono", "são", "jest", "это"))
 """Verbs that need no subject before them."""
 _VERB_ENDS = ("ます", "ました", "ません", "ない")
+_SEEMS = ("보입니다", "보인다", "보여요", "같습니다", "같다", "같아요")
 _SENTENCE_SIGNS = frozenset("我你他她它不是有在的了这那")
 _ASKING = frozenset(("name", "named", "called", "kind", "type", "sort", "doing"))
 _NAMING = frozenset(("called", "named", "known", "dated", "titled", "是"))

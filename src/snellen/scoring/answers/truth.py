@@ -196,7 +196,12 @@ class Truth(AnswerType):
             ended = not after or (not after[0].text[0].isalnum() and after[0].text != "/")
             spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in single_words("function")
             affirmed = words[phrase.first].text == "indeed" and after and after[0].text in _PRONOUNS
-            if led and (ended or spoken or affirmed):
+            refused = any(
+                one.first == phrase.first and one.after > phrase.after
+                for one in sentence.phrases
+                if one.table == "refusal"
+            )
+            if led and not refused and (ended or spoken or affirmed):
                 return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
         return None
 
@@ -263,8 +268,6 @@ class Truth(AnswerType):
         pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
         said = {word.text for word in part.words}
         enough = asked | (_SOME if said & _THERE else set())
-        if any(one.table == "partly" and part.words[one.first].text not in enough for one in part.phrases):
-            return None
         claim, negative = _claim(self.context.question)
         whole = Found((_negations(part) % 2 == 0) != negative, 0, len(sentence.text))
         if not _content(part) and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
@@ -290,6 +293,10 @@ class Truth(AnswerType):
         )
         if not stating and one_clause and not (cuts and _negations(part)):
             stating = [one for one in (part, part.conclusion) if self._restates(one, claim, concludes)]
+        if any(
+            one.table == "partly" and of.words[one.first].text not in enough for of in stating for one in of.phrases
+        ):
+            return None
         values = {(_negations(piece) % 2 == 0) != negative for piece in stating}
         value = next(iter(values)) if len(values) == 1 else None  # None: both are said
         return Found(value, 0, len(sentence.text)) if values else None
