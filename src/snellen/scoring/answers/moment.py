@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import cache
 from typing import Any, NamedTuple
 
-from snellen.scoring.answers.base import UNITS, WORDS, AnswerType, Found, GoldError
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, UNITS, WORDS, AnswerType, Found, GoldError
 from snellen.scoring.answers.fold import without_marks
-from snellen.scoring.answers.number_words import ordinal, spelled
+from snellen.scoring.answers.number_words import languages, ordinal, spelled
 from snellen.scoring.answers.numerals import parse_number, plain
 from snellen.scoring.replies.sentences import Sentence, single_words, words_in, words_of
 
@@ -215,7 +216,7 @@ _STOPPED = re.compile(r"(?a)(?<!.)([01]?\d|2[0-3])\.([0-5]\d)(?!.)")
 """`8.40`: all of a text where a time is asked for; elsewhere it is a number."""
 _CJK_CLOCK = re.compile(
     r"(?a)(?:(?P<am>上午|早上|午前|오전)|(?P<pm>下午|午後|오후)|(?P<night>晚上|夜))? ?(?P<hour>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点點时時시](?!间|間)"
-    r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]| ?(?P<by>[半반]))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
+    r"(?: ?(?P<minute>\d{1,2}|[一二三四五六七八九十零]{1,3}) ?[分분]| ?(?P<by>[半반]|[一三]刻))?(?: ?(?P<second>\d{1,2}) ?[秒초])?"
 )
 _COUNT = rf"(?:(?:twenty[ -])?(?:{'|'.join([*UNITS][1:10])})|{'|'.join([*UNITS][10:])}|twenty|\d{{1,2}})"
 _OTHER_HOUR = re.compile(rf"(?ai)(?<![\w.:])(?P<hour>\d{{1,2}}|{_COUNT}) (?:or|to|and|oder|bis|und|ou|et|o|y|a) $")
@@ -224,6 +225,19 @@ _SPOKEN = re.compile(
     rf"(?ai)(?:\b(?:(?P<minute>half|(?:a )?quarter|{_COUNT})(?: minutes?)? past|(?P<left>(?:a )?quarter|{_COUNT} minutes?) (?:to|before)) "
     rf"(?P<hour>{_COUNT})\b(?![:.]\d)|\b(?=[a-z])(?P<whole>{_COUNT}) o['’]clock\b|\b(?:12 )?(?P<name>noon|midnight)\b)"
     + _PART_OF_DAY
+)
+
+
+_HOUR = r"(?:(?:las?|les?|as|às|alle|l['’])\s?)?(?P<h>[^\W\d_]+(?:-dia)?|\d{1,2})(?:\s?(?:uhr|heures?|h|horas?|ore|uur|часов|часа)(?!\w))?"
+_MINUTES = r"(?P<m>[^\W\d_]+|\d{1,2})(?:\s(?:minuten|minut[eoi]s?|minuti|minuter))?"
+
+
+_NOON = frozenset(WORDS["noon"].split())
+_HALF_OF_DAY = re.compile(
+    "|".join(
+        rf"(?P<{half}>,? (?:{'|'.join(word.strip() for word in WORDS[name].split('|'))})(?!\w))"
+        for half, name in (("pm", "evening"), ("am", "morning"))
+    )
 )
 
 
@@ -274,13 +288,63 @@ class Time(AnswerType):
         text = plain(sentence.text).replace("：", ":")
         matches = (match for pattern in (_CLOCK, _CJK_CLOCK, _SPOKEN) for match in pattern.finditer(text))
         found = [Found(_clock(match), match.start(), match.end()) for match in matches]
-        found = [one for one in found if one.value is not None and not _is_moved(one, text, self.context.question)]
+        worded = list(_in_words(text))
+        inside = [range(one.start, one.end) for one in worded]
+        found = [one for one in found if one.value is not None and not any(one.start in place for place in inside)]
+        found = [one for one in worded + found if not _is_moved(one, text, self.context.question)]
         for one in list(found):
             other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
             hour = None if other is None else _number(other["hour"])
             if other is not None and hour is not None:
                 found.append(Found(one.value._replace(hour=hour), other.start(), other.end()))
         return sorted(found, key=lambda one: one.start)
+
+
+@cache
+def _spoken_clocks() -> list[tuple[str, str, re.Pattern[str], int, str]]:
+    """Return the times in words of each language: a word that each such time has, its pattern, and what it adds to the hour."""
+    listed = []
+    for language, rows in WORDS["clock"].items():
+        for form, added in rows.items():
+            words = form.split()
+            pattern = r"\s".join({"h": _HOUR, "m": _MINUTES}.get(word, re.escape(word)) for word in words)
+            number, signed = (added, "") if "m" not in added else (added[:-2], added[-2])
+            key = max((word for word in words if word not in "hm"), key=len)
+            listed.append((language, key, re.compile(rf"(?<!\w){pattern}(?!\w)"), int(number or 0), signed))
+    return listed
+
+
+def _in_words(text: str) -> Iterator[Found]:
+    """Find times in words: `viertel nach acht`, `las dos menos cuarto`, `wpół do dziesiątej`, `halb acht abends`."""
+    low, found = text.lower(), list[Found]()
+    for language, key, pattern, added, sign in _spoken_clocks():
+        for match in pattern.finditer(low) if key in low else ():
+            hour, minutes = _spoken(match["h"], language), _spoken(match["m"], language) if sign else 0
+            if hour is None or minutes is None or not 1 <= hour <= 12 or (sign and minutes % 5) or minutes > 29:
+                continue
+            if language == "en" and (match["m"].isdigit() or low[: match.start()].rstrip().endswith("from")):
+                continue  # `from ten to five`
+            of_day = 60 * hour + added + (minutes if sign == "+" else -minutes)
+            half, behind = "", _HALF_OF_DAY.match(low, match.end())
+            if behind is not None:
+                half = behind.lastgroup or ""
+            elif match["h"] in _NOON:
+                half = "pm" if of_day >= 720 else "am"
+            end = match.end() if behind is None else behind.end()
+            found.append(Found(Clock((of_day // 60 - 1) % 12 + 1, of_day % 60, 0, half), match.start(), end))
+    end = 0
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
+        if one.start >= end:
+            yield one
+            end = one.end
+
+
+def _spoken(word: str, language: str) -> int | None:
+    """Return the number that a word or figure of a time says: a cardinal, a Slavic ordinal, or noon."""
+    if word.isdigit() or word in _NOON:
+        return int(word) if word.isdigit() else 12
+    own = languages()[language]
+    return own.values.get(word, own.ordinals.get(word)) if language != "en" else ENGLISH_BELOW_HUNDRED.get(word)
 
 
 def _is_moved(one: Found, text: str, question: str) -> bool:
@@ -318,7 +382,7 @@ def _clock(match: re.Match[str]) -> Clock | None:
             return None
     else:
         half = _half(match, hour or 0)
-        minute = 30 if match["by"] else minute
+        minute = {"一刻": 15, "三刻": 45}.get(match["by"], 30) if match["by"] else minute
     minute, second = minute or 0, second or 0
     if hour is None or minute > 59 or second > 59 or hour > 23 or (half and not 1 <= hour <= 12):
         return None
