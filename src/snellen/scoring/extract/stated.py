@@ -53,7 +53,7 @@ def value_in(text: str, kind: AnswerType) -> tuple[Any | None, tuple[str, ...]]:
     if not isinstance(kind, Text):
         if whole == "null":  # no value in JSON, though zero in German
             return None, ()
-        is_line = kind.kind == "list" and whole[:1] != "[" and "\n" not in whole
+        is_line = kind.kind == "list" and len(whole) <= 1_000 and whole[:1] != "[" and "\n" not in whole
         if is_line and Sentence(whole).has("or", "negation", "refusal"):
             return None, ()
         bare = kind.bare(Sentence(whole)) if is_line else None
@@ -511,7 +511,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         )
         if kind.kind in _NUMBERS:
             found = [one for one in found if not in_brackets(sentence.text, one.start)]
-        if kind.kind in _NUMBERS and any(one.value for one in found):
+        if kind.kind in _NUMBERS and sentence.has("negation") and any(one.value for one in found):
             found = [one for one in found if not _is_denied(sentence, one, kind)]
         return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
     stances: list[bool | None] = []
