@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snellen.benchmarks.table.gold_kinds import ColumnFacts, kind_of
 from snellen.scoring.answers import AnswerContext, answer_type
+from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, WORDS
+from snellen.scoring.answers.number_words import languages
 from snellen.scoring.extract import is_right, read, read_as
 from snellen.scoring.replies.sentences import phrases, single_words
 
@@ -205,3 +207,42 @@ def test_letters_behind_a_marker_of_chinese_are_all_read():
     assert read("multi-choice", "正确选项是A、B、D。", options=options).value == ("A", "B", "D")
     reply = "It conveys fear; the answer could be B or D."
     assert read("choice", reply, options={"A": "Joy", "B": "Grief", "C": "Anger", "D": "Fear"}).value is None
+
+
+CLOCKS = [(language, form, added) for language, forms in WORDS["clock"].items() for form, added in forms.items()]
+
+
+@pytest.mark.parametrize(("language", "form", "added"), CLOCKS)
+@given(hour=st.integers(1, 12), minutes=st.sampled_from([5, 10, 20]), frame=st.sampled_from(["{}", "{}.", "→ {}"]))
+def test_times_in_words_are_read_in_each_language(language, form, added, hour, minutes, frame):
+    own = languages()[language]
+    listed = ENGLISH_BELOW_HUNDRED if language == "en" else own.values
+    cardinals = {number: word for word, number in listed.items() if number > 0}
+    hours = {number: word for word, number in own.ordinals.items()} if language in ("ru", "pl") else cardinals
+    assume(hour in hours and minutes in cardinals)  # eleven is two words in Turkish
+    said = " ".join({"h": hours[hour], "m": cardinals[minutes]}.get(word, word) for word in form.split())
+    sign = {"+m": minutes, "-m": -minutes}.get(added[-2:], 0)
+    of_day = (60 * hour + int(added.removesuffix("+m").removesuffix("-m") or 0) + sign) % 720
+    read_as_clock = value("time", frame.format(said), "What time is it?")
+    assert read_as_clock is not None, said
+    assert ((60 * read_as_clock.hour + read_as_clock.minute) % 720, read_as_clock.half) == (of_day, "")
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("Beginn ist um halb acht abends.", (7, 30, "pm")),
+        ("Sono le quattro meno un quarto del pomeriggio.", (3, 45, "pm")),
+        ("Il est midi et demi.", (12, 30, "pm")),
+        ("现在是四点一刻。", (4, 15, "")),
+        ("It is open from ten to five.", None),
+        ("It is twenty-five to six.", (5, 35, "")),
+        ("It is twenty five to six.", None),
+        ("Saat on bir buçuk.", None),
+        ("Nicht halb acht, sondern acht Uhr.", None),
+        ("Es ist halb drei oder Viertel vor drei.", None),
+    ],
+)
+def test_words_beside_a_time_in_words_count(reply, expected):
+    clock = value("time", reply, "What time is it?")
+    assert (clock and (clock.hour, clock.minute, clock.half)) == expected

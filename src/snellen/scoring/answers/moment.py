@@ -8,7 +8,7 @@ from datetime import date
 from functools import cache
 from typing import Any, NamedTuple
 
-from snellen.scoring.answers.base import ENGLISH_BELOW_HUNDRED, UNITS, WORDS, AnswerType, Found, GoldError
+from snellen.scoring.answers.base import UNITS, WORDS, AnswerType, Found, GoldError
 from snellen.scoring.answers.fold import without_marks
 from snellen.scoring.answers.number_words import languages, ordinal, spelled
 from snellen.scoring.answers.numerals import parse_number, plain
@@ -229,7 +229,7 @@ _SPOKEN = re.compile(
 
 
 _HOUR = r"(?:(?:las?|les?|as|às|alle|l['’])\s?)?(?P<h>[^\W\d_]+(?:-dia)?|\d{1,2})(?:\s?(?:uhr|heures?|h|horas?|ore|uur|часов|часа)(?!\w))?"
-_MINUTES = r"(?P<m>[^\W\d_]+|\d{1,2})(?:\s(?:minuten|minut[eoi]s?|minuti|minuter))?"
+_MINUTES = r"(?P<m>[^\W\d_]+(?:-[^\W\d_]+)?|\d{1,2})(?:\s(?:minuten|minut[eoi]s?|minuti|minuter))?"
 
 
 _NOON = frozenset(WORDS["noon"].split())
@@ -310,7 +310,7 @@ def _spoken_clocks() -> list[tuple[str, str, re.Pattern[str], int, str]]:
             pattern = r"\s".join({"h": _HOUR, "m": _MINUTES}.get(word, re.escape(word)) for word in words)
             number, signed = (added, "") if "m" not in added else (added[:-2], added[-2])
             key = max((word for word in words if word not in "hm"), key=len)
-            listed.append((language, key, re.compile(rf"(?<!\w){pattern}(?!\w)"), int(number or 0), signed))
+            listed.append((language, key, re.compile(rf"(?<![\w-]){pattern}(?!\w)"), int(number or 0), signed))
     return listed
 
 
@@ -322,8 +322,11 @@ def _in_words(text: str) -> Iterator[Found]:
             hour, minutes = _spoken(match["h"], language), _spoken(match["m"], language) if sign else 0
             if hour is None or minutes is None or not 1 <= hour <= 12 or (sign and minutes % 5) or minutes > 29:
                 continue
-            if language == "en" and (match["m"].isdigit() or low[: match.start()].rstrip().endswith("from")):
-                continue  # `from ten to five`
+            before = low[max(0, match.start() - 20) : match.start()].split()[-1:]
+            if before and (_spoken(before[0], language) is not None or (language == "en" and before == ["from"])):
+                continue  # `from ten to five`, `twenty five to six`
+            if language == "en" and match["m"].isdigit():
+                continue
             of_day = 60 * hour + added + (minutes if sign == "+" else -minutes)
             half, behind = "", _HALF_OF_DAY.match(low, match.end())
             if behind is not None:
@@ -344,7 +347,7 @@ def _spoken(word: str, language: str) -> int | None:
     if word.isdigit() or word in _NOON:
         return int(word) if word.isdigit() else 12
     own = languages()[language]
-    return own.values.get(word, own.ordinals.get(word)) if language != "en" else ENGLISH_BELOW_HUNDRED.get(word)
+    return own.values.get(word, own.ordinals.get(word)) if language != "en" else _number(word)
 
 
 def _is_moved(one: Found, text: str, question: str) -> bool:
