@@ -55,8 +55,9 @@ _ITEMS = re.compile(
 """A list in a cell: items between semicolons; three words in small letters or numbers between commas, since names, places and sayings
 have commas too; words between the commas of Chinese and Japanese."""
 _SEVERAL = re.compile(
-    r"(?i)\b(?:list (?:all|the)|name (?:all|the (?:two|three|four|five|six))|(?:which|what) (?:two|three|four|five|all|(?!(?:is|was|does|has|this|its|us|bus|address|words|letters|coordinates)\b)\w+[^s\W]s)\b"
-    r"|welche (?:zwei|drei|vier|fünf)|nenne (?:alle|die (?:zwei|drei|vier))|quel(?:le)?s|cu[aá]les|qu[eé] \w+s|quais|quali)\b|哪些|какие|列出"
+    r"(?i)\b(?:list (?:all|the)|name (?:all|the (?:two|three|four|five|six))|(?:which|what) (?:two|three|four|five|all)|welche (?:zwei|drei|vier|fünf)"
+    r"|(?:which|what) (?!words|letters)\w+s (?:are|were|do|have|can|appear)|welche \w+ (?:sind|stehen|liegen|haben)|qué \w+s (?:aparecen|están|hay|se ven)"
+    r"|nenne (?:alle|die (?:zwei|drei|vier))|quel(?:le)?s|cu[aá]les|quais|quali)\b|哪些|какие|列出"
 )
 """Questions that ask for several things."""
 _CODE = frozenset("=<>{}()[]")

@@ -351,7 +351,7 @@ class Choice(AnswerType):
         named, listed = (
             [one for char in _LONE_LETTER.findall(part) if (one := self.options.letter(char))] for part in (read, text)
         )
-        if letter not in named or not listed or listed[-1] in named:
+        if letter not in named or not listed or listed[-1] in named or not _INTERJECTED.search(text):
             return False
         sentence = Sentence(text)
         return not (sentence.has(*_RELATING) or {*listed} <= {*named, *(one.value for one in self.find(sentence))})
@@ -637,6 +637,8 @@ _RUN = re.compile(
 )
 """Capital letters in a row: `A, B and D`."""
 _CAPITAL = re.compile(r"(?<![^\W_])[A-Z](?![^\W_]|['’])")
+_INTERJECTED = re.compile(r"(?<![^\W_])[A-Z]\W{1,3}[^\W\d_]{2,12}\W{1,3}[A-Z]\W*$")
+"""One word between two letters: `A, oops B`."""
 _LONE_LETTER = re.compile(r"(?<![^\W_])(?!A [a-z])[A-Z](?![^\W_]|['’])")
 """A capital letter alone, but for an English article."""
 

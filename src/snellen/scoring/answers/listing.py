@@ -99,7 +99,11 @@ class Listing(AnswerType):
             return _items(dashed)
         if separator in _SEPARATORS[2:]:
             last = [part for text in parts[-1:] for part in _AND.split(_COPULA.sub("", text)) if part]
-            split = (one.split(last[-1]) for one in _CJK_AND) if last and not last[-1].isascii() else ()
+            split = (
+                (one.split(last[-1]) for one in _CJK_AND if one.pattern != _CJK_AND[1].pattern or len(parts) == 1)
+                if last and not last[-1].isascii()
+                else ()
+            )
             parts[-1:] = last[:-1] + next((some for some in split if len(some) > 1 and all(some)), last[-1:])
         led = _LED.fullmatch(parts[0]) if len(parts) > 1 else None
         if led is not None and says_nothing(led[1], self.context.question):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from snellen.scoring.answers.base import UNITS, WORDS, AnswerType, Found, GoldError
@@ -58,6 +59,9 @@ _MOVES = re.compile(
     rf"(?i) ?{_RANGE} ?\d|,? ?(?:(?:and|und|et|y|e|en) )?(?:un )?(?:{'|'.join(WORDS['moves'].split())})(?![a-zà-ÿ])"
 )
 """What moves the moment before it: `3 h et demie`, `3点一刻`."""
+_TO = re.compile(rf"\s?(?:{_RANGE})\s?(?:le |the |den |au )?", re.IGNORECASE)
+_CLOCK_BEHIND = re.compile(r" ?[-–—] ?\d{1,2}:\d\d")
+"""The time of a date: `3 May 2024 - 10:15`."""
 _WEAK = re.compile(r"[^\W\d_A-Z]+\.? \d{1,2}|(?:the )?[^\W_A-Z]+ [^\W\d_A-Z]{1,4}", re.ASCII)
 """What may be words of a sentence: `march 5 miles`, `2 set`, `the second may`."""
 
@@ -114,7 +118,7 @@ class Date(AnswerType):
     def find(self, sentence: Sentence) -> Sequence[Found]:
         whole, asked = sentence.text, self.context.question
         found = [one for one in self._dates(whole) if not _WEAK.fullmatch(whole[one.start : one.end])]
-        return [one for one in found if not _is_moved(one, whole, asked)]
+        return [one for one in _apart(found, whole) if not _is_moved(one, whole, asked)]
 
     def short(self, sentence: Sentence) -> Found | None:
         """Return the only date of a short sentence, where no other month is named: `It opened in March 2020 and closed in June`."""
@@ -232,6 +236,8 @@ _HOUR = r"(?:(?:las?|les?|as|às|alle|l['’])\s?)?(?P<h>[^\W\d_]+(?:-dia)?|\d{1
 _MINUTES = r"(?P<m>[^\W\d_]+(?:-[^\W\d_]+)?|\d{1,2})(?:\s(?:minuten|minut[eoi]s?|minuti|minuter))?"
 
 
+_OPENS = re.compile(r"(?i)\b(?:hours|open|from|odds|ratio)\b")
+"""Words of a question for which `ten to five` is no time."""
 _NOON = frozenset(WORDS["noon"].split())
 _HALF_OF_DAY = re.compile(
     "|".join(
@@ -288,10 +294,11 @@ class Time(AnswerType):
         text = plain(sentence.text).replace("：", ":")
         matches = (match for pattern in (_CLOCK, _CJK_CLOCK, _SPOKEN) for match in pattern.finditer(text))
         found = [Found(_clock(match), match.start(), match.end()) for match in matches]
-        worded = list(_in_words(text))
+        worded = list(_in_words(text, self.context.question))
         inside = [range(one.start, one.end) for one in worded]
         found = [one for one in found if one.value is not None and not any(one.start in place for place in inside)]
-        found = [one for one in worded + found if not _is_moved(one, text, self.context.question)]
+        found = _apart(sorted(worded + found, key=lambda one: one.start), text)
+        found = [one for one in found if not _is_moved(one, text, self.context.question)]
         for one in list(found):
             other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
             hour = None if other is None else _number(other["hour"])
@@ -314,7 +321,7 @@ def _spoken_clocks() -> list[tuple[str, str, re.Pattern[str], int, str]]:
     return listed
 
 
-def _in_words(text: str) -> Iterator[Found]:
+def _in_words(text: str, question: str) -> Iterator[Found]:
     """Find times in words: `viertel nach acht`, `las dos menos cuarto`, `wpół do dziesiątej`, `halb acht abends`."""
     low, found = text.lower(), list[Found]()
     for language, key, pattern, added, sign in _spoken_clocks():
@@ -325,7 +332,7 @@ def _in_words(text: str) -> Iterator[Found]:
             before = low[max(0, match.start() - 20) : match.start()].split()[-1:]
             if before and (_spoken(before[0], language) is not None or (language == "en" and before == ["from"])):
                 continue  # `from ten to five`, `twenty five to six`
-            if language == "en" and match["m"].isdigit():
+            if language == "en" and (match["m"].isdigit() or _OPENS.search(question)):
                 continue
             of_day = 60 * hour + added + (minutes if sign == "+" else -minutes)
             half, behind = "", _HALF_OF_DAY.match(low, match.end())
@@ -350,9 +357,17 @@ def _spoken(word: str, language: str) -> int | None:
     return own.values.get(word, own.ordinals.get(word)) if language != "en" else _number(word)
 
 
+def _apart(found: Sequence[Found], text: str) -> list[Found]:
+    """Return the moments that are no end of a range: none of `9 am to 5 pm`."""
+    joined = {at for at, (one, other) in enumerate(pairwise(found)) if _TO.fullmatch(text, one.end, other.start)}
+    return [one for at, one in enumerate(found) if not {at, at - 1} & joined]
+
+
 def _is_moved(one: Found, text: str, question: str) -> bool:
     """Return True for a moment that a word beside it moves or bounds, unless the question has that word."""
     beside = _MOVED.search(text, max(0, one.start - LONGEST_GAP), one.start) or _MOVES.match(text, one.end)
+    if beside is not None and not isinstance(one.value, Clock) and _CLOCK_BEHIND.match(text, one.end):
+        return False
     return beside is not None and words_in(question).isdisjoint(beside[0].lower().split())
 
 

@@ -182,13 +182,11 @@ class Number(AnswerType):
             new = [one for one in found if not self._is_echo(sentence.text[one.start : one.end])]
             found = new or [one for one in found if not self._is_year(one) or len(sentence.words) < 4]
         if len({one.value for one in found}) > 1:
-            dated = [
-                one
-                for one in found
-                if self._is_year(one) and _YEAR_BEFORE.search(_shortly_before(sentence.text, one.start))
-            ]
-            asks_year = _ASKS_YEAR.search(self.context.question) is not None
-            found = [one for one in found if (one in dated) == asks_year] or found
+            years = [one for one in found if self._is_year(one)]
+            if years and _ASKS_YEAR.search(self.context.question) is not None:
+                found = years
+            dated = [one for one in years if _YEAR_BEFORE.search(_shortly_before(sentence.text, one.start))]
+            found = [one for one in found if one not in dated] or found
         if len({one.value for one in found}) < 2 or self._is_either(sentence, found):
             return found
         found = [one for one in found if not in_brackets(sentence.text, one.start)] or found
@@ -409,10 +407,10 @@ class Number(AnswerType):
             return []
         total = found[parts[0] is found[0]]
         asked = {word[:4] for word in self._asked() - _HOW_MANY if word < "\u2e80"}
-        about = {word.text[:4] for word in words_of(text[: parts[0].start])} if total is found[0] else set()
+        about = {stemmed(word.text)[:4] for word in words_of(text[: parts[0].start])} if total is found[0] else set()
         ends = [*(one.start for one in found[2:]), len(text)]
         for part, end in zip(parts if len(found) < 3 else found[1:], ends, strict=True):
-            said = {word.text[:4] for word in words_of(_CLAUSE_END.split(text[part.end : end])[0])}
+            said = {stemmed(word.text)[:4] for word in words_of(_CLAUSE_END.split(text[part.end : end])[0])}
             if asked & said - about:
                 return None if said & _NO_PART else [part]
         return [total] if asked and asked <= about else list(found) if len(found) < 3 else []
@@ -449,7 +447,9 @@ class Number(AnswerType):
                 for name, (low, end) in parts.items()
                 if name in asked
             ]
-            return [one for part in named for one in part]
+            others = [word.text for word in words if word.text[0].isalpha() and word.text not in parts]
+            if any(named) or (len(variables) == 2 and not set(others) - single_words("and")):
+                return [one for part in named for one in part]
         if behind := [one for one in found if 0 <= equal <= one.start]:
             return behind[-1:]  # `5/20 = 0.25, which is 25 %`
         for phrase in reversed(sentence.phrases):
@@ -508,9 +508,7 @@ _SPACED_MINUS = re.compile(r"[-−–] \d")
 _MINUS = re.compile(
     r"(?:минус|minus|eksi|moins|menos|meno|마이너스|영하|零下|氷点下|영하|负|マイナス)\s?$", re.IGNORECASE
 )
-_YEAR_BEFORE = re.compile(
-    r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в|around|about|um|vers|hacia|jahr)\s$", re.IGNORECASE
-)
+_YEAR_BEFORE = re.compile(r"(?<!\w)(?:in|im|en|nel|em|since|seit|by|year|de|del|в)\s$", re.IGNORECASE)
 _ASKS_YEAR = re.compile(
     r"(?i)\b(?:which|what|welche\w?|quelle|qu[eé]|che|quale|welke?|jakim|którym|каком) (?:years?|jahr|année|año|ano|anno|jaar|roku|году)\b"
     "|[哪几何]一?年|(?:몇|어느) ?(?:년|해)"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from snellen.scoring.answers.base import AnswerType, Found
 from snellen.scoring.answers.fold import FOLDS, stemmed
-from snellen.scoring.replies.sentences import Sentence, Word, single_words, words_in
+from snellen.scoring.replies.sentences import Sentence, Word, ordered, single_words, words_in
 from snellen.text import terms
 
 BARE_WORDS, FRAMED_WORDS = 4, 5
@@ -90,18 +90,34 @@ class Text(AnswerType):
             )
             length = min(len(asked) - first, len(said) - at) if same is None else same
             rest, unsaid = said[at + length :], asked[first + length :]
-            end = said.index(",") if "," in said[:at] else at
+            begin, end = 0, said.index(",") if said[at - 1] == "," else at  # `August, with only 14 mm, has`
+            if "," in said[begin:end]:
+                begin = end - said[:end][::-1].index(",")  # `In the image, the woman is`
             if (
                 length > 1
                 and (not rest or not rest[0][0].isalnum())
                 and (not unsaid or unsaid[0] in PREPOSITIONS or not unsaid[0][0].isalnum() or unsaid[0] == "according")
-                and 0 < end <= FRAMED_WORDS
-                and single_words("subject").isdisjoint(said[:1])
-                and not set(asked).intersection(said[:end]) - single_words("function")
+                and not set(asked).intersection(said[begin:end]) - single_words("function")
+                and self._is_name(sentence, words[begin:end])
             ):
-                start = words[end > 1 and said[0] in single_words("article")].start
+                start = words[begin + (said[begin] in single_words("article"))].start
                 return Found(sentence.text[start : words[end - 1].end], start, words[end - 1].end)
         return None
+
+    def _is_name(self, sentence: Sentence, words: Sequence[Word]) -> bool:
+        """Return True for a name in capitals, or an article and at most two words: no `Nobody`, no `In 2020 Bergen`, no `China clearly`."""
+        is_led = bool(words) and words[0].text in single_words("article")
+        words = words[is_led:]
+        said = [word.text for word in words]
+        if not 0 < len(words) <= FRAMED_WORDS or said[0] in _NO_SUBJECT or said[0].endswith("ly"):
+            return False
+        if all(
+            self._is_capital(sentence, word) or not word.text[0].isalpha() or word.text in _IN_NAMES for word in words
+        ):
+            return True
+        return (
+            is_led and len(words) < 3 and not any(word in _NO_PHRASE or word.endswith(("ing", "ly")) for word in said)
+        )
 
     def _is_sign(self, sentence: Sentence, words: Sequence[Word]) -> bool:
         """Return True for the words of a sign, in capitals: `NO PARKING`, but no sentence, and no `NO SIGN`."""
@@ -244,7 +260,11 @@ class Text(AnswerType):
         if "and" in spaced and len(spaced) != 3:
             return False
         contracted = any("'" in word and word.split("'")[-1] in ("d", "m", "ll", "re", "ve", "t") for word in spaced)
-        is_doing = spaced[1:] and spaced[0].endswith("ing") and text[0].islower() and "doing" not in asked
+        before = [word.text for word in sentence.words if word.end <= words[0].start][-1:]
+        is_doing = (
+            spaced[1:] and spaced[0].endswith("ing") and before[:1] and before[0].endswith(("is", "are", "'s", "'re"))
+        )
+        is_doing = is_doing and not has_article and asked.isdisjoint(("doing", "activity", "happening"))
         if is_doing or not {"than", "als"}.isdisjoint(spaced):
             return False
         if (
@@ -292,6 +312,14 @@ _NAMING = frozenset(("called", "named", "known", "dated", "titled", "是"))
 PREPOSITIONS = terms(
     "on in at by near with from to against over under beside between of than на в с из у auf im am mit bei an aus dans sur avec à sous en con sobre na em com su nel nella di w z for für pour para per through into onto via within across along"
 )
+_NO_SUBJECT = (
+    {word for row in ordered("amount") for word in row.split()}
+    | {"one", "another", "neither", "yes", "no", "ingen"}
+    | PREPOSITIONS
+    | frozenset().union(*map(single_words, ("every", "negation", "hedge", "adverb", "subject", "conclusion", "partly")))
+)
+"""Words that begin a sentence and name nothing."""
+_IN_NAMES = frozenset(("of", "de", "del", "la", "le", "van", "von", "der", "the", "and"))
 _PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no for für pour para per")
 _WHERE = re.compile(
     r"(?i)^(?:where|wo|où|d[oó]nde|onde|dove|waar|где|(?:in|at|on|en|em|dans|в) [wqkк])|\b(?:in|on|at|from)\?$"

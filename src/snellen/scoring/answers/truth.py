@@ -110,11 +110,24 @@ def _is_not(sentence: Sentence, head: Found) -> bool:
     return sentence.text[head.start : head.end].lower() == "no" and behind[:1].isalpha() and behind not in _PRONOUNS
 
 
+def _is_less(clause: Sentence, asked: frozenset[str]) -> bool:
+    """Return True for a clause that says less than a claim: `It is half full`, `Some lamps are red`; not for `almost certainly`."""
+    words = clause.words
+    sure = single_words("adverb") | single_words("yes") | {"certain", "sicher"}
+    near = [
+        words[one.after : one.after + 1]
+        for one in clause.phrases
+        if one.table == "partly" and words[one.first].text not in asked
+    ]
+    opens = next((word.text for word in words if word.text[0].isalnum()), "") in _SOME
+    return (opens and asked.isdisjoint(_THERE)) or any(not behind or behind[0].text not in sure for behind in near)
+
+
 def _exact_words(question: str) -> frozenset[str]:
     """Return the words of a question that a claim loses its meaning without: `all`, `both`, the `right` of `her right hand`."""
     words = [word.text for word in Sentence(question[-600:]).words]
     sides = {"right"} if any(one not in _TRUE and two == "right" for one, two in itertools.pairwise(words)) else set()
-    return (single_words("every") | sides | {"both", "only"}) & frozenset(words)
+    return (single_words("every") | sides | {"both"}) & frozenset(words)
 
 
 def _is_quoted(words: Sequence[Word], clause: int, at: int) -> bool:
@@ -197,9 +210,10 @@ class Truth(AnswerType):
             spoken = words[phrase.first].text in _SPOKEN and after and after[0].text in single_words("function")
             affirmed = words[phrase.first].text == "indeed" and after and after[0].text in _PRONOUNS
             refused = any(
-                one.first == phrase.first and one.after > phrase.after
+                one.table == "refusal"
+                and one.first == phrase.first
+                and words[one.after - 1].text.startswith(("possib", "posib", "possív"))
                 for one in sentence.phrases
-                if one.table == "refusal"
             )
             if led and not refused and (ended or spoken or affirmed):
                 return Found(phrase.table == "yes", words[phrase.first].start, words[phrase.after - 1].end)
@@ -267,15 +281,17 @@ class Truth(AnswerType):
         part = Sentence(also or sentence.text, after, max(reason, after))
         pronoun = next((at for at, word in enumerate(part.words) if word.text in _PRONOUNS), None)
         said = {word.text for word in part.words}
-        enough = asked | (_SOME if said & _THERE else set())
         claim, negative = _claim(self.context.question)
         whole = Found((_negations(part) % 2 == 0) != negative, 0, len(sentence.text))
         if not _content(part) and 1 < len(part.words) <= 7 and pronoun is not None and pronoun < 2:
             return whole  # `It is.`, `They are not.`
         concludes = bool(sentence.concluding) or sentence.opens("conclusion") or words[0].text in _GIVEN
         concludes = concludes or any(word.text in _INDEED for word in words)
-        if not _exact_words(self.context.question) <= said and (
-            not concludes or {"left", "one", "only"} & said - asked
+        missing = _exact_words(self.context.question) - said
+        if (
+            missing
+            and said.isdisjoint(_ALL if "right" not in missing else ())
+            and (not concludes or {"left", "one", "only"} & said - asked)
         ):
             return None
         cuts = [word.start for word in part.words[1:] if word.text in (",", ";", ":") or word.text in _BESIDE]
@@ -293,9 +309,7 @@ class Truth(AnswerType):
         )
         if not stating and one_clause and not (cuts and _negations(part)):
             stating = [one for one in (part, part.conclusion) if self._restates(one, claim, concludes)]
-        if any(
-            one.table == "partly" and of.words[one.first].text not in enough for of in stating for one in of.phrases
-        ):
+        if any(_is_less(piece, asked) for piece in stating):
             return None
         values = {(_negations(piece) % 2 == 0) != negative for piece in stating}
         value = next(iter(values)) if len(values) == 1 else None  # None: both are said
@@ -331,10 +345,13 @@ _CLAIMS = terms(
     "statement claim assertion aussage behauptung affirmation énoncé afirmación enunciado afirmação affermazione утверждение bewering"
 )
 """Nouns that a verdict may follow at once: `which makes the statement correct`."""
-_THERE, _SOME = (
-    terms("there hay gibt y ci há existen есть 有"),
-    terms("some einige quelques algunos algunas alguns algumas alcuni alcune некоторые"),
+_THERE = terms("there any hay gibt y ci há existen есть 有")
+_SOME = terms(
+    "some most few einige manche wenige quelques algunos algunas alguns algumas alcuni alcune sommige niektóre некоторые vissa bazı"
 )
+"""Words that open a clause about a part."""
+_ALL = single_words("every") | terms("both two they none neither each beide")
+"""Words that speak of all that is asked for."""
 _TRUE = terms("it this that is be answer statement claim correct or and , (")
 """Words before a `right` that means correct."""
 _OPENING_CLAIMS = terms("that of dass que qu' che de что dat")

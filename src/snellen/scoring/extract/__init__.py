@@ -32,6 +32,8 @@ _ONE_VALUE = frozenset(
     ("choice", "multi-choice", "choice_text", "truth", "count", "number", "quantity", "date", "time")
 )
 """Kinds whose values are told in prose, of which an `or` leaves none."""
+MOST_CORRECTIONS = 40
+"""The last words of correction, before which a refusal is looked for."""
 _AFTER = re.compile(r"(?:[^\w\-+(\[\"'$#.]|\.(?!\d)|-(?=\s))*")
 """Signs behind a word of correction that are no part of the answer behind it."""
 
@@ -216,7 +218,10 @@ def _corrected(said: Visible, kind: AnswerType) -> Reading | None:
     places = [place for name in tables for place in phrases_in(low, name)]
     named = [place for place in places if _is_named(said.text, *place)]
     if isinstance(kind, Text):  # `Sorry, I cannot see it: look again`
-        named += [one for one in places if Sentence(_STOP.split(said.text[: one[0]])[-1]).has("refusal")]
+        heads = [_STOP.split(said.text[max(0, start - 400) : start])[-1] for start, _ in places[-MOST_CORRECTIONS:]]
+        named += [
+            one for one, text in zip(places[-MOST_CORRECTIONS:], heads, strict=True) if Sentence(text).has("refusal")
+        ]
     ends = [end for start, end in places if not any(first <= start and end <= last for first, last in named)]
     if not ends:
         return None

@@ -419,6 +419,8 @@ def _stressed(said: Visible, kind: Text) -> Iterator[Mark]:
             part.has("hedge", "negation", "refusal", "or") for part in parts
         )
         behind = parts[1].words[0].text if parts[1].words else ""
-        is_last = not behind[:1].isalnum() and (len(parts[1].words) <= 6 or behind == "," or behind in "(（")
+        is_last = not behind[:1].isalnum() and (
+            len(parts[1].words) <= 6 or (behind in (",", "(", "（") and not repeats(parts[1], kind))
+        )
         if is_statement and not sentence.asks and is_last:
             yield Mark(EMPHASISED, value, (), inside[0])

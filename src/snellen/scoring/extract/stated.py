@@ -512,7 +512,7 @@ def statement_of(sentence: Sentence, kind: AnswerType, hedged: bool = False) -> 
         if kind.kind in _NUMBERS:
             found = [one for one in found if not in_brackets(sentence.text, one.start)]
         if kind.kind in _NUMBERS and sentence.has("negation") and any(one.value for one in found):
-            found = [one for one in found if not _is_denied(sentence, one, kind)]
+            found = [one for one in found if not _is_denied(sentence, one, found, kind)]
         return Statement(sentence, () if unsure and not concludes else tuple(found), (), concludes)
     stances: list[bool | None] = []
     for at, one in enumerate(found):
@@ -639,9 +639,13 @@ def _is_confirmed(sentence: Sentence, found: Found) -> bool:
 _start_of = attrgetter("start")
 
 
-def _is_denied(sentence: Sentence, found: Found, kind: AnswerType) -> bool:
+def _is_denied(sentence: Sentence, found: Found, all_found: Sequence[Found], kind: AnswerType) -> bool:
     """Return True if a negation that the question has not stands in the part that holds a value, between commas or words for `and`."""
-    ends = [word for word in sentence.words if word.text in (",", ";", ":") or word.text in single_words("and")]
+    closed = {one.end + 1 for one in all_found}  # `20 and 35 are not the price`
+    joints = single_words("and")
+    ends = [
+        one for one in sentence.words if one.text in (",", ";", ":") or (one.text in joints and one.start not in closed)
+    ]
     start = max((word.end for word in ends if word.end <= found.start), default=0)
     end = min((word.start for word in ends if word.start >= found.end), default=len(sentence.text))
     clause, asked = Sentence(sentence.text, start, end), kind.context.question.lower()

@@ -63,7 +63,7 @@ _MARKS = {
     "fence": r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$",
     "start": r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]+|[•●▪◦‣·➢➤→✦*+-][ \t]+)",
     "emphasis": r"(?<!\*)(?:(?<!\d)\*+|\*+(?![\d*]))|__+|~~+|`+|[{}|]|(?<![A-Za-z0-9])_(?=[^\s_])|(?<=[^\s_])_(?![A-Za-z0-9])",
-    "math": r"\$+(?!\d|(?<=[A-Z]\$) \d|(?<!\S\$) \d[^$\n]{0,200}(?:\n|\Z))|\$(?=\d[^$\n]{0,60}[\\^{=][^$\n]{0,60}\$|\d[\d.,]{0,12}\$(?!\d))",
+    "math": r"\$+(?!\d|(?<=[A-Z]\$) \d|(?<!\S\$) \d(?:[^$\n]|(?<!\S)\$ ?\d){0,200}(?:\n|\Z))|\$(?=\d[^$\n]{0,60}[\\^{=][^$\n]{0,60}\$|\d[\d.,]{0,12}\$(?!\d))",
     "invisible": r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe0f\ufeff]",
 }
 """Signs that are markup: most are dropped, some stand for another sign or a line end."""
@@ -402,7 +402,11 @@ def text_at(reply: str, start: int, end: int) -> str:
     """Return the text of a span, of a JSON string without its escapes; commands of formulas (`\\frac`, `\\neq`) are none."""
     text = reply[start:end]
     is_string = "\\" in text and _STRING_BEFORE.search(reply, max(0, start - 8), start) is not None
-    return _ESCAPES.sub(lambda match: str(json.loads(f'"{match[0]}"', strict=False)), text) if is_string else text
+    return (
+        _ESCAPES.sub(lambda match: str(json.loads(f'"{match[0]}"', strict=False)).replace("\n", " "), text)
+        if is_string
+        else text
+    )
 
 
 _STRING_BEFORE = re.compile(r"[:,\[{]\s{0,6}\"$")
