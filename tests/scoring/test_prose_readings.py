@@ -246,3 +246,38 @@ def test_times_in_words_are_read_in_each_language(language, form, added, hour, m
 def test_words_beside_a_time_in_words_count(reply, expected):
     clock = value("time", reply, "What time is it?")
     assert (clock and (clock.hour, clock.minute, clock.half)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "question", "reply", "expected"),
+    [
+        ("text", "Who is wearing glasses?", "In the image, the woman is wearing glasses.", "woman"),
+        ("text", "Which country has most people?", "According to the chart, China has most people.", "China"),
+        ("text", "Which country has most people?", "The chart shows that China has most people.", None),
+        ("text", "Who has the ball?", "Nobody has the ball.", None),
+        ("text", "Who won the race?", "Anna almost won the race.", None),
+        ("text", "What is the title?", "It is by **Vincent van Gogh**, and its title is Starry Night.", "Starry Night"),
+        ("text", "What room is it?", "It is a living room.", "living room"),
+        ("text", "What does it say?", '{"answer": "NO\\nPARKING"}', "NO PARKING"),
+        ("time", "When does the shop open?", "9 am to 5 pm", None),
+        ("time", "What are the opening hours?", "ten to five", None),
+        ("count", "How many people live there?", "Around 2000 people in 500 homes.", 2000),
+        ("count", "How many cars are there?", "There are 7 cars, including 3 red ones.", 7),
+        ("number", "Find AB.", "m = 2, n = 3, AB = 6", 6),
+        ("number", "Find x.", "x = 2, y = 3", 2),
+        ("number", "What is it?", "x = 2, y = 3", None),
+        ("number", "What is the price?", "20 and 35 are not the price.", None),
+        ("truth", "Is it a dog?", "It is almost certainly a dog.", True),
+        ("truth", "Does the dog have spots?", "The dog has some spots.", True),
+        ("truth", "Are both cats asleep?", "They are asleep.", True),
+        ("truth", "¿Se ve un perro?", "No se ve un perro en la imagen.", False),
+        ("truth", "¿Es un perro?", "No es un gato sino un perro.", None),
+    ],
+)
+def test_a_rule_reaches_no_further_than_what_it_is_for(kind, question, reply, expected):
+    assert value(kind, reply, question) == expected
+
+
+@pytest.mark.parametrize("reply", ["B. 20 °C", "B. The fruit has vitamin C.", "B. The line passes through C"])
+def test_a_letter_that_ends_an_explanation_is_no_second_answer(reply):
+    assert read("choice", reply, options={"A": "red", "B": "blue", "C": "green"}).value == "B"

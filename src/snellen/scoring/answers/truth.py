@@ -184,8 +184,10 @@ class Truth(AnswerType):
         if _offers_both(sentence):
             return [Found(value, 0, len(sentence.text)) for value in (True, False)]
         head = self._head(sentence)
-        if head is not None and _is_not(sentence, head) and (stance := self._stance(sentence)) is not None:
-            return [] if stance.value is None else [stance]
+        if head is not None and _is_not(sentence, head):
+            stance = self._stance(sentence)
+            if stance is not None or any(word.text == "sino" for word in sentence.words):
+                return [] if stance is None or stance.value is None else [stance]
         found = [
             head,
             self._stance(sentence, after=head.end) if head else self._tail(sentence) or self._stance(sentence),
@@ -287,6 +289,8 @@ class Truth(AnswerType):
             return whole  # `It is.`, `They are not.`
         concludes = bool(sentence.concluding) or sentence.opens("conclusion") or words[0].text in _GIVEN
         concludes = concludes or any(word.text in _INDEED for word in words)
+        if not said.isdisjoint(("sino", "sondern")):
+            return None  # `No es un gato sino un perro`
         missing = _exact_words(self.context.question) - said
         if (
             missing
@@ -294,7 +298,8 @@ class Truth(AnswerType):
             and (not concludes or {"left", "one", "only"} & said - asked)
         ):
             return None
-        cuts = [word.start for word in part.words[1:] if word.text in (",", ";", ":") or word.text in _BESIDE]
+        joints = _BESIDE - asked  # `ve` is and in Turkish, and sees in Spanish
+        cuts = [word.start for word in part.words[1:] if word.text in (",", ";", ":") or word.text in joints]
         pieces = [Sentence(part.text, start, end) for start, end in itertools.pairwise((0, *cuts, len(part.text)))]
         for piece in pieces[1:]:  # `It is the armchair, not the sofa`
             denied = set(_content(piece))
