@@ -274,13 +274,7 @@ class Number(AnswerType):
         bounds, labels = edges(sentence, "bound") - edges(sentence, "total"), edges(sentence, "label", self._asked())
         after = frozenset(sentence.words[phrase.first].start for phrase in sentence.phrases if phrase.table == "bound")
         between = [self._between(text, one.end, other.start) for one, other in itertools.pairwise(numbers)]
-        written = [text[one.start : one.end][:1].isdigit() for one in numbers]
-        ranged = {
-            at
-            for at, words in enumerate(between)
-            if (_RANGE.fullmatch(words) and written[at] == written[at + 1])
-            or (words == " " and not (written[at] or written[at + 1] or text[numbers[at + 1].end :][:1] == "-"))
-        }
+        ranged = _ranged(text, numbers, between)
         if sentence.has("every") and any(is_all_but(sentence, one.start) for one in numbers):
             return  # `All but one are red.`
         skipped, covered, asked = False, 0, self._asked()
@@ -578,6 +572,17 @@ def _is_divided(text: str, number: Found, is_last: bool) -> bool:
     """Return True for a divisor that ends the numbers, `4.5/5`, and a number within a dividend in brackets: `(1+x)/2`."""
     is_divisor = is_last and _DIVISOR.search(_shortly_before(text, number.start)) is not None
     return is_divisor or (in_brackets(text, number.start) and _DIVIDEND.match(text, number.end) is not None)
+
+
+def _ranged(text: str, numbers: Sequence[Found], between: Sequence[str]) -> set[int]:
+    """Return the numbers that begin a range, of which the next one is the end, and those in words that stand side by side."""
+    written = [text[one.start : one.end][:1].isdigit() for one in numbers]
+    return {
+        at
+        for at, words in enumerate(between)
+        if (_RANGE.fullmatch(words) and written[at] == written[at + 1])
+        or (words == " " and not (written[at] or written[at + 1] or text[numbers[at + 1].end :][:1] == "-"))
+    }
 
 
 def _shortly_before(text: str, place: int) -> str:
