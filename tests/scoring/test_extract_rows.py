@@ -192,7 +192,7 @@ ABOUT_OTHERS = [
     ("quantity", "How heavy are they?", (), "2 x 500 g", None),
     ("time", "What time is it?", (), "It is either 3 or 4 o'clock.", None),
     ("time", "What time is it?", (), "It is 25 to 4 o'clock.", None),
-    ("time", "What time is it?", (), "It is ten to 4 o'clock.", None),
+    ("time", "What time is it?", (), "It is shortly before 4 o'clock.", None),
     ("name", "Who is this?", (), "d'Artagnan", "d'Artagnan"),
     ("count", "Is it a bird?", (), "². Robin", None),
     ("text", "", (), "d'because it", "d'"),

@@ -237,6 +237,7 @@ def test_times_in_words_are_read_in_each_language(language, form, added, hour, m
         ("现在是四点一刻。", (4, 15, "")),
         ("It is open from ten to five.", None),
         ("It is twenty-five to six.", (5, 35, "")),
+        ("It is ten to 4 o'clock.", (3, 50, "")),
         ("It is twenty five to six.", None),
         ("Saat on bir buçuk.", None),
         ("Nicht halb acht, sondern acht Uhr.", None),

@@ -118,7 +118,8 @@ class Date(AnswerType):
     def find(self, sentence: Sentence) -> Sequence[Found]:
         whole, asked = sentence.text, self.context.question
         found = [one for one in self._dates(whole) if not _WEAK.fullmatch(whole[one.start : one.end])]
-        return [one for one in _apart(found, whole) if not _is_moved(one, whole, asked)]
+        ranged = _ranged(found, whole)
+        return [one for one in found if one in ranged or not _is_moved(one, whole, asked)]
 
     def short(self, sentence: Sentence) -> Found | None:
         """Return the only date of a short sentence, where no other month is named: `It opened in March 2020 and closed in June`."""
@@ -297,8 +298,9 @@ class Time(AnswerType):
         worded = list(_in_words(text, self.context.question))
         inside = [range(one.start, one.end) for one in worded]
         found = [one for one in found if one.value is not None and not any(one.start in place for place in inside)]
-        found = _apart(sorted(worded + found, key=lambda one: one.start), text)
-        found = [one for one in found if not _is_moved(one, text, self.context.question)]
+        found = sorted(worded + found, key=lambda one: one.start)
+        ranged = _ranged(found, text)
+        found = [one for one in found if one in ranged or not _is_moved(one, text, self.context.question)]
         for one in list(found):
             other = _OTHER_HOUR.search(text, max(0, one.start - 24), one.start)
             hour = None if other is None else _number(other["hour"])
@@ -357,10 +359,9 @@ def _spoken(word: str, language: str) -> int | None:
     return own.values.get(word, own.ordinals.get(word)) if language != "en" else _number(word)
 
 
-def _apart(found: Sequence[Found], text: str) -> list[Found]:
-    """Return the moments that are no end of a range: none of `9 am to 5 pm`."""
-    joined = {at for at, (one, other) in enumerate(pairwise(found)) if _TO.fullmatch(text, one.end, other.start)}
-    return [one for at, one in enumerate(found) if not {at, at - 1} & joined]
+def _ranged(found: Sequence[Found], text: str) -> list[Found]:
+    """Return the moments that are the ends of a range, of which neither is the answer: `9 am to 5 pm`."""
+    return [one for ends in pairwise(found) if _TO.fullmatch(text, ends[0].end, ends[1].start) for one in ends]
 
 
 def _is_moved(one: Found, text: str, question: str) -> bool:

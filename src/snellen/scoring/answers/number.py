@@ -441,8 +441,7 @@ class Number(AnswerType):
                 for name, (low, end) in parts.items()
                 if name in asked
             ]
-            others = [word.text for word in words if word.text[0].isalpha() and word.text not in parts]
-            if any(named) or (len(variables) == 2 and not set(others) - single_words("and")):
+            if any(named) or len(variables) == len(list(_EQUALS.finditer(text))) == 2:
                 return [one for part in named for one in part]
         if behind := [one for one in found if 0 <= equal <= one.start]:
             return behind[-1:]  # `5/20 = 0.25, which is 25 %`
