@@ -100,7 +100,7 @@ class Listing(AnswerType):
         if separator in _SEPARATORS[2:]:
             last = [part for text in parts[-1:] for part in _AND.split(_COPULA.sub("", text)) if part]
             split = (
-                (one.split(last[-1]) for one in _CJK_AND if one.pattern != _CJK_AND[1].pattern or len(parts) == 1)
+                (one.split(last[-1]) for one in _CJK_AND if one is not _CJK_AND[1] or len(parts) == 1)
                 if last and not last[-1].isascii()
                 else ()
             )

@@ -329,7 +329,7 @@ def _in_words(text: str, question: str) -> Iterator[Found]:
     for language, key, pattern, added, sign in _spoken_clocks():
         for match in pattern.finditer(low) if key in low else ():
             hour, minutes = _spoken(match["h"], language), _spoken(match["m"], language) if sign else 0
-            if hour is None or minutes is None or not 1 <= hour <= 12 or (sign and minutes % 5) or minutes > 29:
+            if hour is None or minutes is None or not 1 <= hour <= 12 or (sign and minutes not in range(5, 30, 5)):
                 continue
             before = low[max(0, match.start() - 20) : match.start()].split()[-1:]
             if before and (_spoken(before[0], language) is not None or (language == "en" and before == ["from"])):
