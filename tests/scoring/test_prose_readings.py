@@ -259,6 +259,8 @@ def test_words_beside_a_time_in_words_count(reply, expected):
         ("text", "Which country has most people?", "According to the chart, China has most people.", "China"),
         ("text", "Which country has most people?", "The chart shows that China has most people.", None),
         ("text", "Who has the ball?", "Nobody has the ball.", None),
+        ("text", "Which train leaves first?", "The night train leaves first.", None),
+        ("text", "Who signed it?", "Maria Lind signed it.", "Maria Lind"),
         ("text", "Who won the race?", "Anna almost won the race.", None),
         ("text", "What is the title?", "It is by **Vincent van Gogh**, and its title is Starry Night.", "Starry Night"),
         ("text", "What room is it?", "It is a living room.", "living room"),

@@ -56,7 +56,7 @@ class Text(AnswerType):
         if _is_open(sentence, plain):
             return None
         if (subject := self._subject(sentence, words)) is not None:
-            return subject
+            return subject if subject.value else None
         identified = self._identified(sentence, words)
         start, end = (identified, len(words)) if identified else self._frame(sentence, words)
         framed = start > 0 or end < len(words)
@@ -76,12 +76,16 @@ class Text(AnswerType):
         return self._phrase(sentence, words[start:end], framed, identified=bool(identified))
 
     def _subject(self, sentence: Sentence, words: Sequence[Word]) -> Found | None:
-        """Return the subject of a sentence that goes on as the question does: `Which city had most rain?`, `Bergen had most rain.`"""
+        """Return the subject of a sentence that goes on as the question does: `Which city had most rain?`, `Bergen had most rain.`
+
+        Its value is None where the subject repeats the question.
+        """
         asked = [word.text for word in Sentence(self.context.question[-300:]).words if word.text not in ("?", "¿")]
         if len(asked) < 3 or asked[0] not in single_words("asking"):
             return None
         said = [word.text for word in words]
-        for first in range(1, min(4, len(asked) - 1)):
+        begin = 1 if asked[0] in _WHO or asked[1] in _VERBS else 2  # behind the noun: `Which train leaves first?`
+        for first in range(begin, min(4, len(asked) - 1)):
             at = next((at for at in range(1, len(said)) if said[at : at + 2] == asked[first : first + 2]), None)
             if at is None or not (_VERBS | single_words("article") | PREPOSITIONS).isdisjoint(asked[1:first]):
                 continue
@@ -97,9 +101,10 @@ class Text(AnswerType):
                 length > 1
                 and (not rest or not rest[0][0].isalnum())
                 and (not unsaid or unsaid[0] in PREPOSITIONS or not unsaid[0][0].isalnum() or unsaid[0] == "according")
-                and not set(asked).intersection(said[begin:end]) - single_words("function")
                 and self._is_name(sentence, words[begin:end])
             ):
+                if set(asked).intersection(said[begin:end]) - single_words("function"):
+                    return Found(None, 0, 0)  # `The night train leaves first`: how much of it is the name?
                 start = words[begin + (said[begin] in single_words("article"))].start
                 return Found(sentence.text[start : words[end - 1].end], start, words[end - 1].end)
         return None
@@ -319,6 +324,7 @@ _NO_SUBJECT = (
     | frozenset().union(*map(single_words, ("every", "negation", "hedge", "adverb", "subject", "conclusion", "partly")))
 )
 """Words that begin a sentence and name nothing."""
+_WHO = terms("who wer qui quién quiénes quem chi kto kim кто vem siapa")
 _IN_NAMES = frozenset(("of", "de", "del", "la", "le", "van", "von", "der", "the", "and"))
 _PLACES = PREPOSITIONS - terms("of than from to by with de von di из con com avec mit à z an no for für pour para per")
 _WHERE = re.compile(
