@@ -79,8 +79,10 @@ def scripts(agent: str, gold: Path) -> dict:
     """What the model does, in the agent's own names of tools."""
     claw = agent == "openclaw"
 
+    # OpenClaw answers "still running" after ten seconds, which a busy machine needs for a walk through all files.
     def run(command: str) -> Call:
-        return Call("exec", {"command": command}) if claw else Call("bash", {"command": command, "description": "look"})
+        arguments = {"yieldMs": int(TIMEOUT_S * 1000)} if claw else {"description": "look"}
+        return Call("exec" if claw else "bash", {"command": command, **arguments})
 
     def read(path: str) -> Call:
         return Call("read", {"path" if claw else "filePath": path})
@@ -88,7 +90,7 @@ def scripts(agent: str, gold: Path) -> dict:
     hunt = (
         f"cat {gold}; ln -s {gold} here.txt; cat here.txt; cat /proc/1/root{gold}; "
         f"for p in /proc/[0-9]*; do cat $p/root{gold}; done; ls -R {gold.parent}; "
-        "find / -name gold.json -not -path '/proc/*' 2>/dev/null | xargs -r cat; echo hunted-in-$PWD"
+        "find / -path /proc -prune -o -name gold.json -print 2>/dev/null | xargs -r cat; echo hunted-in-$PWD"
     )
     return {
         "mock/vl": [Say("nobody asked for a script")],
